@@ -1,0 +1,147 @@
+"""Conditions: what must hold, stated as plain mathematics at one point, and what they ask for."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .domain import Region
+from .jet import Entry, see
+from .points import Point, Points, is_concrete
+
+
+class Condition(eqx.Module):
+    """A condition on u at points.
+
+    Arguments:
+
+    - `equation`: `equation(u, z, phi)` at one point. `u()` is the value, `u.d("x", "t")` a derivative,
+      `z.x` a coordinate, `phi` the problem's parameter. `Fit` and `Enforce` return what should be
+      zero: one number, or a tuple of them. `Energy` returns one number, to be integrated.
+    - `on`: where it holds: a part of a box (`box.interior`, `box.face(t=0)`, `box.periodic("x")`),
+      `Points`, or a function `key -> Points`. Conditions on the same set share its points.
+    - `weight`: how much it counts beside the others.
+    - `name`: what reports call it.
+    """
+
+    equation: Callable[..., Any]
+    on: Region | Points | Callable[..., Points]
+    weight: float | Float[Array, ""]
+    name: str | None
+    kind: ClassVar[str]
+
+    def __init__(self, equation: Any, on: Any, weight: Any = 1.0, name: str | None = None):
+        if not callable(equation):
+            raise TypeError(f"{self.kind}: `equation` must be a function of (u, z, phi).")
+        if not (isinstance(on, Region | Points) or callable(on)):
+            raise TypeError(
+                f"{self.kind}: `on` must be a part of a box, Points, or a function of a key that "
+                f"returns Points; found {type(on).__name__}."
+            )
+        if is_concrete(weight) and not (np.ndim(weight) == 0 and 0 < weight < np.inf):
+            raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight}.")
+        self.equation, self.on, self.weight, self.name = equation, on, weight, name
+
+
+class Fit(Condition):
+    """Least squares: adds ½ · weight · mean of equation² over the points to what is minimised."""
+
+    kind = "Fit"
+
+
+class Enforce(Condition):
+    """Equality: equation = 0 at every point.
+
+    Where that is impossible, the mean square violation is made as small as it can be before anything
+    else is looked at. `weight` counts among `Enforce` conditions that contradict each other.
+    """
+
+    kind = "Enforce"
+
+
+class Energy(Condition):
+    """Adds weight · ∫ equation, by the quadrature weights of the points, to what is minimised.
+
+    The equation must be convex in u and its derivatives, as ½ν|∇u|² − fu is.
+    """
+
+    kind = "Energy"
+
+
+def local(condition: Condition, unknowns: tuple[str, ...], names: tuple[str, ...]) -> Callable:
+    """The condition as a function of numbers: `(entries, point's arrays, phi) -> (rows,)`."""
+
+    def rows(entries: dict[Entry, Any], where: dict[str, Any], phi: Any) -> Float[Array, " rows"]:
+        u = see(entries.__getitem__, _point(names, where), unknowns)
+        return jnp.stack(_components(condition, condition.equation(u, _point(names, where), phi)))
+
+    return rows
+
+
+def asks_for(
+    condition: Condition,
+    unknowns: tuple[str, ...],
+    names: tuple[str, ...],
+    points: Points,
+    phi: Any,
+) -> tuple[frozenset[Entry], int]:
+    """The jet entries that the condition reads and the number of rows it gives at each point.
+
+    Calls it once with a jet that writes down what is asked, on shapes alone.
+    """
+    asked: set[Entry] = set()
+
+    def read(entry: Entry) -> Array:
+        asked.add(entry)
+        return jnp.zeros(())
+
+    def call(where: dict[str, Any], phi: Any) -> Array:
+        point = _point(names, where)
+        out = condition.equation(see(read, point, unknowns), point, phi)
+        return jnp.stack(_components(condition, out))
+
+    where = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), located(points))
+    rows = eqx.filter_eval_shape(call, where, phi)
+    if not asked:
+        raise ValueError(f"{describe(condition)}: the equation never asks for u.")
+    return frozenset(asked), rows.shape[0]
+
+
+def located(points: Points) -> dict[str, Any]:
+    """The arrays of a set of points, to be mapped over point by point."""
+    data = {**points.data, "index": jnp.arange(len(points))}
+    return {"coords": points.coords, "partners": points.partners, "data": data}
+
+
+def describe(condition: Condition) -> str:
+    return f"{condition.kind} {condition.name!r}" if condition.name else condition.kind
+
+
+def _point(names: tuple[str, ...], where: dict[str, Any]) -> Point:
+    return Point(names, where["coords"], where["partners"], where["data"])
+
+
+def _components(condition: Condition, out: Any) -> list[Array]:
+    several = isinstance(out, tuple | list)
+    rows = [jnp.asarray(row) for row in (out if several else [out])]
+    if not rows or (several and condition.kind == "Energy"):
+        raise ValueError(
+            f"{describe(condition)}: the equation must return one number"
+            + (f"; found {len(rows)} of them." if rows else "; found none.")
+        )
+    for row in rows:
+        if row.shape != ():
+            raise ValueError(
+                f"{describe(condition)}: the equation must return one number per point (or a tuple of "
+                f"numbers); found an array of shape {row.shape}. Equations are written for one point: "
+                "a parameter given as an array has to be indexed or interpolated there."
+            )
+        if not jnp.issubdtype(row.dtype, jnp.floating):
+            raise ValueError(
+                f"{describe(condition)}: the equation must return a real number; found {row.dtype}."
+            )
+    return rows

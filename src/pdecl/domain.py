@@ -1,0 +1,151 @@
+"""A box of named coordinates and the places in it where conditions hold."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .points import Points
+from .rules import Gauss, Grid, LowDiscrepancy, Rule, Uniform, per_axis, tensor
+
+
+@dataclass(frozen=True, init=False)
+class Box:
+    """An axis-parallel box: `Box(x=(0, 1), t=(0, 2))`.
+
+    An irregular domain is a box around it, for scaling, with conditions on `Points` of one's own.
+    """
+
+    names: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+
+    def __init__(self, **bounds: tuple[float, float]):
+        if not bounds:
+            raise ValueError("Box: name at least one coordinate, as in Box(x=(0, 1)).")
+        for name, (low, high) in bounds.items():
+            if name in ("normal", "index", "at") or name.startswith("_"):
+                raise ValueError(f"Box: {name!r} cannot name a coordinate.")
+            if not (np.isfinite(low) and np.isfinite(high) and low < high):
+                raise ValueError(f"Box: {name} must run from low to high; found ({low}, {high}).")
+        object.__setattr__(self, "names", tuple(bounds))
+        object.__setattr__(self, "bounds", tuple((float(a), float(b)) for a, b in bounds.values()))
+
+    @property
+    def interior(self) -> "Region":
+        """The inside of the box."""
+        return Region(self, ((),))
+
+    def face(self, **where: float) -> "Region":
+        """One face: `box.face(t=0)` is where t has its lowest or highest value."""
+        if len(where) != 1:
+            raise ValueError("face: name one coordinate and its value, as in box.face(t=0).")
+        ((name, value),) = where.items()
+        bounds = self.bounds[self.axis(name)]
+        if value not in bounds:
+            raise ValueError(
+                f"face: {name}={value} is no face of the box; {name} runs from {bounds[0]} to "
+                f"{bounds[1]}."
+            )
+        return Region(self, ((self.axis(name), bounds.index(value)),))
+
+    def faces(self, *names: str) -> "Region":
+        """Both faces of each named coordinate; all faces of the box if none is named."""
+        sides = [(self.axis(name), end) for name in names or self.names for end in (0, 1)]
+        return Region(self, tuple(sides))
+
+    def periodic(self, name: str) -> "Region":
+        """Pairs of points on the two faces of a coordinate.
+
+        A condition on them sees the lower face as `u` and the upper as `u.at("opposite")`.
+        """
+        return Region(self, ((self.axis(name), 0),), paired=True)
+
+    def mesh(self, *counts: int) -> Float[Array, "n d"]:
+        """Evenly spaced points, ends included, to look at a solution: `box.mesh(101, 101)`."""
+        axes = [
+            np.linspace(*bounds, count)
+            for bounds, count in zip(self.bounds, per_axis(counts, len(self.names)), strict=True)
+        ]
+        return jnp.asarray(tensor(axes, len(axes)))
+
+    def axis(self, name: str) -> int:
+        if name not in self.names:
+            raise ValueError(
+                f"unknown coordinate {name!r}; the domain's coordinates are {', '.join(self.names)}."
+            )
+        return self.names.index(name)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of a box, and how points are placed in it.
+
+    Without a rule, points are of low discrepancy and as many as the basis needs. Each method returns
+    the same part with a rule of its own: `box.interior.uniform(500)`.
+    """
+
+    box: Box
+    sides: tuple[tuple, ...]
+    paired: bool = False
+    rule: Rule | None = None
+
+    def uniform(self, count: int) -> "Region":
+        """`count` independent uniform points."""
+        return replace(self, rule=Uniform(count))
+
+    def low_discrepancy(self, count: int) -> "Region":
+        """`count` points spread evenly, shifted by the key if there is one."""
+        return replace(self, rule=LowDiscrepancy(count))
+
+    def grid(self, *counts: int) -> "Region":
+        """The midpoints of `counts` cells along each coordinate."""
+        return replace(self, rule=Grid(counts))
+
+    def gauss(self, *nodes: int, cells: int | tuple[int, ...] = 1) -> "Region":
+        """Gauss–Legendre quadrature, in each of `cells` cells along each coordinate."""
+        return replace(self, rule=Gauss(nodes, cells if isinstance(cells, tuple) else (cells,)))
+
+    def draw(self, key: PRNGKeyArray | None, count: int) -> Points:
+        """Points with weights that add up to the region's measure.
+
+        `count` is used where the region has no rule. It is the number over all sides together.
+        """
+        parts = len(self.sides)
+        rule = self.rule or LowDiscrepancy(count)
+        if isinstance(rule, Uniform | LowDiscrepancy):
+            shares = [rule.count // parts + (i < rule.count % parts) for i in range(parts)]
+            rules: list[Any] = [replace(rule, count=share) if share else None for share in shares]
+        else:
+            rules = [rule] * parts
+        keys = [None] * parts if key is None else list(jr.split(key, parts))
+        drawn = [
+            self._side(side, rule, key)
+            for side, rule, key in zip(self.sides, rules, keys, strict=True)
+            if rule is not None
+        ]
+        coords, weights, normals = (jnp.concatenate(part) for part in zip(*drawn, strict=True))
+        data = {} if self.sides == ((),) else {"normal": normals}
+        partners = {}
+        if self.paired:
+            ((axis, _),) = self.sides
+            partners["opposite"] = coords.at[:, axis].set(self.box.bounds[axis][1])
+        return Points(coords, weights=weights, partners=partners, **data)
+
+    def _side(self, side: tuple, rule: Rule, key: PRNGKeyArray | None) -> tuple[Array, ...]:
+        bounds = self.box.bounds
+        free = [i for i in range(len(bounds)) if not side or i != side[0]]
+        # The face of an interval is a single point, however many were asked for.
+        unit, weights = rule.place(key, len(free)) if free else (jnp.zeros((1, 0)), jnp.ones(1))
+        low = jnp.asarray([bounds[i][0] for i in free], float)
+        span = jnp.asarray([bounds[i][1] - bounds[i][0] for i in free], float)
+        coords = jnp.zeros((len(unit), len(bounds)))
+        coords = coords.at[:, jnp.asarray(free, int)].set(low + span * unit)
+        normal = jnp.zeros(len(bounds))
+        if side:
+            axis, end = side
+            coords = coords.at[:, axis].set(bounds[axis][end])
+            normal = normal.at[axis].set(1.0 if end else -1.0)
+        return coords, weights * jnp.prod(span), jnp.broadcast_to(normal, coords.shape)

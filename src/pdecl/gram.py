@@ -1,0 +1,79 @@
+"""Symmetric positive definite operators made of rows: H = Σ RᵀΘR + diag(ridge)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, Float
+
+Metric = Float[Array, "q k k"] | None
+
+
+class Gram(eqx.Module):
+    """H = Σ RᵀΘR + diag(ridge), for blocks (R, Θ).
+
+    R is an operator; Θ is None (the identity) or blocks of k×k, one for each k rows of R.
+    """
+
+    blocks: tuple[tuple[lx.AbstractLinearOperator, Metric], ...]
+    ridge: Float[Array, " N"]
+
+    def mv(self, x: Float[Array, " N"]) -> Float[Array, " N"]:
+        """H x, row by row: never worse conditioned than the rows themselves."""
+        total = self.ridge * x
+        for rows, metric in self.blocks:
+            total = total + rows.T.mv(weigh(metric, rows.mv(x)))
+        return total
+
+    def matrix(self) -> Float[Array, "N N"]:
+        total = jnp.diag(self.ridge)
+        for rows, metric in self.blocks:
+            R = rows.as_matrix()
+            total = total + R.T @ (R if metric is None else jax.vmap(weigh, (None, 1), 1)(metric, R))
+        return total
+
+    def diagonal(self) -> Float[Array, " N"]:
+        """The diagonal of H; its mean, in every entry, where rows are not held as matrices."""
+        total = self.ridge
+        for rows, metric in self.blocks:
+            if isinstance(rows, lx.MatrixLinearOperator):
+                R = rows.as_matrix()
+                weighed = R if metric is None else jax.vmap(weigh, (None, 1), 1)(metric, R)
+                total = total + jnp.sum(R * weighed, axis=0)
+            else:
+                # One random sign vector v: vᵀHv is the trace but for the off-diagonal terms.
+                signs = jax.random.rademacher(jax.random.key(0), total.shape, total.dtype)
+                y = rows.mv(signs)
+                total = total + jnp.sum(y * weigh(metric, y)) / total.size
+        return total
+
+    def root(self) -> lx.FunctionLinearOperator:
+        """Stacked rows S with SᵀS = H. Metrics that are not positive semidefinite are cut off."""
+        halves = [_half(metric) for _, metric in self.blocks]
+
+        def push(x: Float[Array, " N"]) -> Float[Array, " rows"]:
+            parts = [
+                weigh(half, rows.mv(x)) for (rows, _), half in zip(self.blocks, halves, strict=True)
+            ]
+            return jnp.concatenate([jnp.sqrt(self.ridge) * x, *parts])
+
+        return lx.FunctionLinearOperator(push, jax.ShapeDtypeStruct(self.ridge.shape, self.ridge.dtype))
+
+    def plus(self, rows: lx.AbstractLinearOperator) -> "Gram":
+        """H + RᵀR."""
+        return Gram((*self.blocks, (rows, None)), self.ridge)
+
+
+def weigh(metric: Metric, y: Float[Array, " qk"]) -> Float[Array, " qk"]:
+    """Θ y for a block-diagonal Θ."""
+    if metric is None:
+        return y
+    return jnp.einsum("qij,qj->qi", metric, y.reshape(metric.shape[:2])).ravel()
+
+
+def _half(metric: Metric) -> Metric:
+    """Blocks K with KᵀK = Θ."""
+    if metric is None:
+        return None
+    values, vectors = jnp.linalg.eigh(metric)
+    return jnp.sqrt(jnp.maximum(values, 0))[:, :, None] * jnp.swapaxes(vectors, 1, 2)

@@ -1,0 +1,92 @@
+"""Jets: a function's value and derivatives at a point, as conditions read them and bases give them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .points import Point, known_partner
+
+Axes = tuple[int, ...]
+
+
+class Entry(NamedTuple):
+    """One number of a jet: a derivative of an unknown, at the point itself ("") or at a partner."""
+
+    place: str
+    unknown: str
+    axes: Axes
+
+
+class Jet:
+    """An unknown at a point: `u()` is its value, `u.d("x", "x")` its second derivative in x."""
+
+    def __init__(self, read: Callable[[Entry], Any], point: Point, unknown: str, place: str = ""):
+        self._read, self._point, self._unknown, self._place = read, point, unknown, place
+
+    def __call__(self) -> Any:
+        return self.d()
+
+    def d(self, *coordinates: str) -> Any:
+        """The derivative by each named coordinate in turn, of any order, mixed as one likes."""
+        names = self._point._names
+        for name in coordinates:
+            if name not in names:
+                raise ValueError(
+                    f"unknown coordinate {name!r} in .d(); the domain's coordinates are "
+                    f"{', '.join(names)}."
+                )
+        # Derivatives commute, so one order of the axes stands for all of them.
+        axes = tuple(sorted(names.index(name) for name in coordinates))
+        return self._read(Entry(self._place, self._unknown, axes))
+
+    def dn(self) -> Any:
+        """The derivative along the normal of the point."""
+        normal = self._point.normal
+        return sum(normal[i] * self.d(name) for i, name in enumerate(self._point._names))
+
+    def at(self, partner: str) -> "Jet":
+        """The same unknown at the partner point of that name."""
+        known_partner(partner, self._point._partners)
+        return Jet(self._read, self._point.at(partner), self._unknown, partner)
+
+
+class Fields:
+    """The unknowns of a system, each a `Jet`: `w.u.d("x") + w.v.d("y")`."""
+
+    def __init__(self, jets: Mapping[str, Jet]):
+        self._jets = dict(jets)
+
+    def __getattr__(self, name: str) -> Jet:
+        if name.startswith("__") or name not in self._jets:
+            raise AttributeError(f"no unknown {name!r}; there are: {', '.join(self._jets)}.")
+        return self._jets[name]
+
+
+def see(read: Callable[[Entry], Any], point: Point, unknowns: tuple[str, ...]) -> Jet | Fields:
+    """What a condition gets as its first argument: a jet, or one for each of several unknowns."""
+    jets = {name: Jet(read, point, name) for name in unknowns}
+    return jets[unknowns[0]] if len(unknowns) == 1 else Fields(jets)
+
+
+def derivatives(
+    f: Callable[[Float[Array, " d"]], Any], x: Float[Array, " d"], wanted: Iterable[Axes]
+) -> dict[Axes, Any]:
+    """The wanted derivatives of f at x by nested forward mode.
+
+    Derivatives that begin alike are nested once, and every level hands out its lower orders, so the
+    second derivative in x brings f and f_x with it.
+    """
+    wanted = set(wanted)
+    found: dict[Axes, Any] = {}
+    for axis in sorted({axes[0] for axes in wanted if axes}):
+        inner = {axes[1:] for axes in wanted if axes and axes[0] == axis}
+        direction = jnp.zeros_like(x).at[axis].set(1)
+        lower, higher = jax.jvp(lambda y, w=inner: derivatives(f, y, w), (x,), (direction,))
+        found |= {axes: lower[axes] for axes in inner & wanted}
+        found |= {(axis, *axes): higher[axes] for axes in inner}
+    if () in wanted and () not in found:
+        found[()] = f(x)
+    return found

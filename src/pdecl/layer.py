@@ -1,0 +1,151 @@
+"""The PDE-constrained layer: from a system of rows to the weights ω, differentiably."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int
+
+from .gram import Gram
+from .implicit import attach, constant
+from .solvers import GaussNewton, LinearSolver
+from .solvers.gauss_newton import preconditioner, search
+from .solvers.quadratic import minimise, scaled
+from .status import Status
+from .system import Model, System, linearise
+
+# Relative sizes above which a direct solve counts as inaccurate and an equality as violated.
+_INACCURATE, _VIOLATED = 1e-6, 1e-6
+
+
+class Outcome(eqx.Module):
+    """What a solve found: ω and how it went."""
+
+    weights: Float[Array, " N"]
+    code: Int[Array, ""]  # a Status
+    iterations: Int[Array, ""]
+    optimality: Float[Array, ""]
+    violation: Float[Array, ""]
+
+
+def weights_of(
+    system: System, solver: GaussNewton, initial: Float[Array, " N"] | None = None
+) -> Outcome:
+    """The ω that the conditions ask for, differentiable in everything the system is made of."""
+    nothing = jnp.zeros(system.plan.size, system.sets[0].coords.dtype)
+    at_rest = linearise(system, nothing)
+    ridge, columns = _ridge(at_rest, system, solver.linear)
+    if system.is_affine:
+        model = _scale_columns(at_rest, 1 / columns)
+        p, multipliers, effort = minimise(model, ridge / columns**2, nothing, solver.linear)
+        weights, iterations, converged = p / columns, effort.steps, effort.converged
+    else:
+        start = nothing if initial is None else initial.astype(nothing.dtype)
+        held, fixed = constant((system, ridge))
+        weights, multipliers, iterations, converged = search(held, fixed, start, solver)
+        model = constant(linearise(system, weights))
+        inverse = Partial(preconditioner, model, fixed, 0.0, solver.linear)
+        optimality = lambda z: _gradient(system, ridge, z)
+        weights, multipliers = attach((weights, multipliers), optimality, inverse)
+    seen = constant((system, at_rest, ridge, weights, multipliers, converged))
+    code, distance, violation = _judge(*seen)
+    return Outcome(weights, code, iterations, distance, violation)
+
+
+def default_ridge(linear: LinearSolver, dtype: Any) -> float:
+    """The solver's ridge, or one that its arithmetic can resolve and its gradients need."""
+    if linear.ridge is not None:
+        return linear.ridge
+    if dtype == jnp.float32:
+        return 1e-5
+    return 1e-12 if linear.direct else 1e-8
+
+
+def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, Array]:
+    """What each ω_j² is penalised with, and the norm of each column, at u = 0.
+
+    The penalty is relative to the columns, so that it does not care how functions are scaled. Where
+    rows are fewer than functions it decides which ω is the shortest; there all columns count alike.
+    """
+    blocks = [(model.A, None), (model.E, model.D), (model.C, None)]
+    gram = Gram(tuple((R, M) for R, M in blocks if R is not None), jnp.zeros(system.plan.size))
+    squares = gram.diagonal()
+    mean = jnp.mean(squares)
+    rows = model.r.size + model.c.size + (0 if model.D is None else model.D[..., 0].size)
+    if rows < system.plan.size:
+        squares = jnp.full_like(squares, mean)
+    # A function that no row sees still needs a norm.
+    squares = jnp.where(squares > 1e-24 * mean, squares, jnp.where(mean > 0, mean, 1.0))
+    return default_ridge(linear, squares.dtype) * squares, jnp.sqrt(squares)
+
+
+def _scale_columns(model: Model, columns: Float[Array, " N"]) -> Model:
+    shrink = lambda rows: None if rows is None else scaled(rows, columns)
+    return Model(
+        shrink(model.A),
+        model.r,
+        shrink(model.E),
+        model.D,
+        columns * model.g,
+        shrink(model.C),
+        model.c,
+    )
+
+
+def _gradient(system: System, ridge: Array, z: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The gradient of the Lagrangian: zero at the solution."""
+
+    def lagrangian(weights: Array, multipliers: Array) -> Array:
+        total = 0.5 * jnp.sum(system.rows(weights, "Fit") ** 2) + system.energy(weights)
+        total = total + 0.5 * jnp.sum(ridge * weights**2)
+        return total + multipliers @ system.rows(weights, "Enforce")
+
+    return jax.grad(lagrangian, argnums=(0, 1))(*z)
+
+
+def _judge(
+    system: System,
+    at_rest: Model,
+    ridge: Array,
+    weights: Array,
+    multipliers: Array,
+    converged: Array,
+) -> tuple[Array, Array, Array]:
+    """The status, the relative size of the gradient of the Lagrangian, and the relative violation."""
+    slope, c = _gradient(system, ridge, (weights, multipliers))
+    norm = lambda x: jnp.linalg.norm(x * jnp.sqrt(jnp.mean(ridge) / ridge))
+    relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
+    force, pull = at_rest.g, jnp.zeros_like(weights)
+    if at_rest.A is not None:
+        force = force + at_rest.A.T.mv(at_rest.r)
+    if at_rest.C is not None:
+        # At the solution the rows' pull balances everything else, so its size is what counts.
+        pull = slope - _gradient(system, ridge, (weights, jnp.zeros_like(multipliers)))[0]
+    optimality = relative(norm(slope), norm(force) + norm(ridge * weights) + norm(pull))
+    violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_rest.c))
+
+    beyond = c.size > weights.size
+    verdicts = [  # the later, the more it matters
+        (violation > _VIOLATED, _if(beyond, "OVERDETERMINED", "CONSTRAINTS_INCONSISTENT")),
+        (optimality > _INACCURATE, _if(system.is_affine, "ILL_CONDITIONED", "NOT_CONVERGED")),
+        (~converged, Status.NOT_CONVERGED),
+        (~jnp.all(jnp.isfinite(weights)), Status.ILL_CONDITIONED),
+        (_bad((at_rest.r, at_rest.c, at_rest.g, ridge)), Status.NONFINITE_EQUATION),
+        (_bad(system.jets), Status.NONFINITE_NETWORK),
+        (_bad((system.phi, system.sets)), Status.NONFINITE_INPUT),
+    ]
+    code = jnp.asarray(int(Status.SOLVED))
+    for happened, status in verdicts:
+        code = jnp.where(happened, int(status), code)
+    return code, optimality, violation
+
+
+def _if(condition: bool, yes: str, no: str) -> Status:
+    return Status[yes if condition else no]
+
+
+def _bad(tree: Any) -> Array:
+    leaves = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
+    return ~jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))

@@ -1,0 +1,108 @@
+"""Sets of points with what conditions may ask of them: coordinates, weights, normals, data, partners."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Shaped
+
+
+class Points(eqx.Module):
+    """n points of a domain, and whatever is known at each of them.
+
+    Arguments:
+
+    - `coords`: array of shape `(n, d)`, columns in the order of the domain's coordinates.
+    - `weights`: quadrature weights of shape `(n,)`. Energies are integrated with them; residuals are
+      averaged with them. All ones over n if left out.
+    - `partners`: named sets of n points that belong to these one to one, for conditions that join two
+      places (periodicity, a stencil): `u.at("left")()` is u at the partner called `left`.
+    - any other keyword: an array whose first axis is n, seen by a condition as an attribute of the
+      point: `Points(xy, normal=n, value=measured)` gives `z.normal` and `z.value`.
+    """
+
+    coords: Float[Array, "n d"]
+    weights: Float[Array, " n"]
+    partners: dict[str, Float[Array, "n d"]]
+    data: dict[str, Shaped[Array, "n ..."]]
+
+    def __init__(
+        self,
+        coords: Float[ArrayLike, "n d"] | Sequence[Any],
+        *,
+        weights: Float[ArrayLike, " n"] | None = None,
+        partners: Mapping[str, Any] | None = None,
+        **data: Any,
+    ):
+        coords = _floats(coords)
+        if coords.ndim != 2:
+            raise ValueError(
+                f"Points: coords must have shape (n, d), one row per point; found {coords.shape}."
+            )
+        n, d = coords.shape
+        if n == 0:
+            raise ValueError("Points: coords holds no points; a condition needs at least one.")
+        self.coords = coords
+        self.weights = jnp.full(n, 1.0 / n) if weights is None else _floats(weights)
+        self.partners = {name: _floats(other) for name, other in (partners or {}).items()}
+        self.data = {name: jnp.asarray(values) for name, values in data.items()}
+        if self.weights.shape != (n,):
+            raise ValueError(f"Points: weights must have shape ({n},); found {self.weights.shape}.")
+        for name, other in self.partners.items():
+            if other.shape != (n, d):
+                raise ValueError(
+                    f"Points: partner {name!r} must have shape {(n, d)}; found {other.shape}."
+                )
+        for name, values in self.data.items():
+            if values.shape[:1] != (n,):
+                raise ValueError(
+                    f"Points: {name!r} must have one entry for each of the {n} points; "
+                    f"found shape {values.shape}."
+                )
+        for name, values in [("coords", coords), ("weights", self.weights), *self.data.items()]:
+            if is_concrete(values) and not np.all(np.isfinite(values)):
+                raise ValueError(f"Points: {name} has entries that are NaN or infinite.")
+
+    def __len__(self) -> int:
+        return self.coords.shape[0]
+
+
+class Point:
+    """One point as a condition sees it: `z.x`, `z.t`, `z.normal`, any data of the set, `z.index`."""
+
+    def __init__(self, names: tuple[str, ...], coords: Any, partners: dict, data: dict):
+        self._names, self._coords, self._partners, self._data = names, coords, partners, data
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._names:
+            return self._coords[self._names.index(name)]
+        if name in self._data:
+            return self._data[name]
+        known = ", ".join((*self._names, *self._data))
+        raise AttributeError(f"this point has no {name!r}; it has: {known}.")
+
+    def at(self, partner: str) -> "Point":
+        """The partner point of that name."""
+        return Point(self._names, self._partners[known_partner(partner, self._partners)], {}, {})
+
+
+def known_partner(name: str, partners: Mapping[str, Any]) -> str:
+    if name not in partners:
+        there = ", ".join(partners) or "none"
+        raise ValueError(f"unknown partner {name!r}; the points of this condition have: {there}.")
+    return name
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the numbers can be looked at now (not inside jit, vmap or grad)."""
+    return not isinstance(x, jax.core.Tracer)
+
+
+def _floats(x: Any) -> Array:
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)

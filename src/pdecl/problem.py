@@ -1,0 +1,164 @@
+"""A problem: a domain, the conditions on its unknowns, and the law of its parameter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .condition import Condition, asks_for
+from .domain import Box, Region
+from .points import Points, is_concrete
+
+
+class Problem(eqx.Module):
+    """A PDE with parameters.
+
+    Arguments:
+
+    - `domain`: a `Box` of named coordinates.
+    - `conditions`: `Fit`, `Enforce` and `Energy` conditions, in any number and mixture.
+    - `parameter`: the law of φ, a function `key -> phi` of any pytree. Needed for training; it also
+      says what shape a φ must have. Left out: the problem takes any φ, or None.
+    - `unknowns`: the names of the unknowns. With one, conditions get its jet; with several, an object
+      with a jet for each: `w.u.d("x")`.
+    """
+
+    domain: Box
+    conditions: tuple[Condition, ...]
+    parameter: Callable[[PRNGKeyArray], Any] | None
+    unknowns: tuple[str, ...]
+
+    def __init__(
+        self,
+        domain: Box,
+        conditions: Sequence[Condition],
+        parameter: Callable[[PRNGKeyArray], Any] | None = None,
+        unknowns: Sequence[str] = ("u",),
+    ):
+        if not isinstance(domain, Box):
+            raise TypeError(f"Problem: `domain` must be a Box; found {type(domain).__name__}.")
+        if not conditions:
+            raise ValueError("Problem: `conditions` is empty; state at least one.")
+        for condition in conditions:
+            if not isinstance(condition, Condition):
+                raise TypeError(
+                    "Problem: `conditions` must hold Fit, Enforce and Energy; "
+                    f"found {type(condition).__name__}."
+                )
+        if not unknowns or len(set(unknowns)) != len(unknowns) or isinstance(unknowns, str):
+            raise ValueError(f"Problem: `unknowns` must be distinct names; found {unknowns!r}.")
+        self.domain, self.conditions = domain, tuple(conditions)
+        self.parameter, self.unknowns = parameter, tuple(unknowns)
+        if parameter is not None:
+            self._rehearse(jax.eval_shape(parameter, jr.key(0)))
+
+    def draw(self, size: int, key: PRNGKeyArray | None = None) -> tuple[Points, ...]:
+        """Points for each distinct set that conditions hold on, in the order they are named.
+
+        Sets without a number of their own get one that suits a basis of `size` functions: see
+        `default_count`. Without a key the points are always the same.
+        """
+        sets = self.sets()
+        keys = [None] * len(sets) if key is None else list(jr.split(key, len(sets)))
+        return tuple(
+            self._draw_set(index, on, size, key)
+            for index, (on, key) in enumerate(zip(sets, keys, strict=True))
+        )
+
+    def sets(self) -> list[Any]:
+        """The distinct sets that conditions hold on."""
+        distinct: list[Any] = []
+        for condition in self.conditions:
+            if not any(_same(condition.on, on) for on in distinct):
+                distinct.append(condition.on)
+        return distinct
+
+    def set_of(self, condition: Condition) -> int:
+        """Which of `sets()` a condition holds on."""
+        return next(i for i, on in enumerate(self.sets()) if _same(condition.on, on))
+
+    def names(self) -> tuple[str, ...]:
+        """What reports call the conditions: their names, or their kind and number."""
+        return tuple(c.name or f"{c.kind} {i}" for i, c in enumerate(self.conditions))
+
+    def sample(self, key: PRNGKeyArray, count: int) -> Any:
+        """`count` parameters drawn from the law, stacked along a first axis."""
+        if self.parameter is None:
+            raise ValueError("this Problem has no law: state it with `parameter=lambda key: ...`.")
+        return jax.vmap(self.parameter)(jr.split(key, count))
+
+    def check(self, phi: Any, batch: bool = False) -> Any:
+        """φ as arrays, or a clear error: wrong structure, wrong shape, NaN."""
+        phi = jax.tree.map(lambda leaf: jnp.asarray(leaf), phi)
+        for leaf in jax.tree.leaves(phi):
+            if is_concrete(leaf) and not np.all(np.isfinite(leaf)):
+                raise ValueError("phi has entries that are NaN or infinite.")
+            if batch and leaf.ndim == 0:
+                raise ValueError("phi: with batch=True every array needs a first axis, one φ each.")
+        if self.parameter is None:
+            return phi
+        law = jax.eval_shape(self.parameter, jr.key(0))
+        if str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
+            raise ValueError(
+                f"phi is built as {jax.tree.structure(phi)}, but the problem's parameter is built as "
+                f"{jax.tree.structure(law)}."
+            )
+        for want, have in zip(jax.tree.leaves(law), jax.tree.leaves(phi), strict=True):
+            if have.shape[batch:] != want.shape:
+                raise ValueError(
+                    f"phi has an array of shape {have.shape}, but the problem's parameter has shape "
+                    f"{want.shape} there"
+                    + (", after a first axis for the batch." if batch else ".")
+                    + (" For many φ at once pass batch=True." if not batch else "")
+                )
+        return phi
+
+    def _draw_set(self, index: int, on: Any, size: int, key: PRNGKeyArray | None) -> Points:
+        if isinstance(on, Region):
+            points = on.draw(key, default_count(self, index, size))
+        elif isinstance(on, Points):
+            points = on
+        else:
+            points = on(key)
+            if not isinstance(points, Points):
+                raise TypeError(
+                    f"`on` was given as a function; it must return Points, found {type(points).__name__}."
+                )
+        if points.coords.shape[1] != len(self.domain.names):
+            raise ValueError(
+                f"points have {points.coords.shape[1]} coordinates; the domain has "
+                f"{len(self.domain.names)}: {', '.join(self.domain.names)}."
+            )
+        return points
+
+    def _rehearse(self, phi: Any) -> None:
+        """Calls every condition once on shapes, so that a mistake in one shows where it is stated."""
+        for condition in self.conditions:
+            if isinstance(condition.on, Region | Points):
+                points = self._draw_set(0, condition.on, 1, jr.key(0))
+                asks_for(condition, self.unknowns, self.domain.names, points, phi)
+
+
+def default_count(problem: Problem, index: int, size: int) -> int:
+    """How many points a set without a number of its own gets for a basis of `size` functions.
+
+    The interior: twice as many rows as functions for `Fit` and `Energy`, and half as many for a set
+    with `Enforce` conditions, so that they can hold exactly. A face has one dimension less:
+    4 · size^((d−1)/d), at most as many as the interior.
+    """
+    on = problem.sets()[index]
+    here = [c for c in problem.conditions if _same(c.on, on)]
+    inside = max(1, size // 2) if any(c.kind == "Enforce" for c in here) else 2 * size
+    if not isinstance(on, Region) or on.sides == ((),):
+        return inside
+    d = len(problem.domain.names)
+    return max(len(on.sides), min(inside, round(4 * size ** ((d - 1) / d))))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, Region) and isinstance(b, Region) and a == b)

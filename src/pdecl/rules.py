@@ -1,0 +1,115 @@
+"""Rules that place points in the unit cube [0, 1]^k, each with quadrature weights that sum to one."""
+
+import abc
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class Rule(abc.ABC):
+    """How points are placed. `key` shifts or draws them; rules that need none ignore it."""
+
+    @abc.abstractmethod
+    def place(
+        self, key: PRNGKeyArray | None, dim: int
+    ) -> tuple[Float[Array, "n dim"], Float[Array, " n"]]: ...
+
+
+@dataclass(frozen=True)
+class Uniform(Rule):
+    """Independent uniform points. Needs a key."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        require_count("count", self.count)
+
+    def place(self, key, dim):  # type: ignore[no-untyped-def]
+        if key is None:
+            raise ValueError("uniform points are random: pass `key=jax.random.key(...)`.")
+        return jr.uniform(key, (self.count, dim), float), _equal(self.count)
+
+
+@dataclass(frozen=True)
+class LowDiscrepancy(Rule):
+    """A Kronecker sequence: multiples of powers of the root of g^(k+1) = g + 1, modulo one.
+
+    Without a key the points are always the same; a key shifts all of them together, which keeps
+    their even spread and makes averages over keys unbiased.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        require_count("count", self.count)
+
+    def place(self, key, dim):  # type: ignore[no-untyped-def]
+        root = 2.0
+        for _ in range(60):
+            root = (1.0 + root) ** (1.0 / (dim + 1))
+        steps = jnp.asarray([root ** -(j + 1.0) for j in range(dim)], float)
+        start = 0.5 if key is None else jr.uniform(key, (dim,), float)
+        return (start + jnp.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
+
+
+@dataclass(frozen=True)
+class Grid(Rule):
+    """The midpoints of equal cells: `counts` cells along each coordinate (one number: all alike)."""
+
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for count in self.counts:
+            require_count("counts", count)
+
+    def place(self, key, dim):  # type: ignore[no-untyped-def]
+        axes = [(np.arange(n) + 0.5) / n for n in per_axis(self.counts, dim)]
+        nodes = tensor(axes, dim)
+        return jnp.asarray(nodes), _equal(len(nodes))
+
+
+@dataclass(frozen=True)
+class Gauss(Rule):
+    """Gauss–Legendre nodes: `nodes` along each coordinate of each of `cells` equal cells."""
+
+    nodes: tuple[int, ...]
+    cells: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        for count in (*self.nodes, *self.cells):
+            require_count("nodes and cells", count)
+
+    def place(self, key, dim):  # type: ignore[no-untyped-def]
+        axes, weights = [], []
+        for n, cells in zip(per_axis(self.nodes, dim), per_axis(self.cells, dim), strict=True):
+            x, w = np.polynomial.legendre.leggauss(n)
+            axes.append(((np.arange(cells)[:, None] + (x + 1) / 2) / cells).ravel())
+            weights.append(np.tile(w / (2 * cells), cells))
+        return jnp.asarray(tensor(axes, dim)), jnp.asarray(tensor(weights, dim).prod(axis=1))
+
+
+def tensor(axes: list[np.ndarray], dim: int) -> np.ndarray:
+    """All combinations of the axes' entries, one per row, the last axis running fastest."""
+    mesh = np.meshgrid(*axes, indexing="ij")
+    return np.stack([m.ravel() for m in mesh], axis=-1) if dim else np.zeros((1, 0))
+
+
+def per_axis(counts: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    if len(counts) == 1:
+        return counts * dim
+    if len(counts) != dim:
+        raise ValueError(f"{len(counts)} counts were given for {dim} coordinates: {counts}.")
+    return counts
+
+
+def require_count(name: str, count: int) -> None:
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
+
+
+def _equal(count: int) -> Float[Array, " n"]:
+    return jnp.full(count, 1.0 / count)

@@ -1,0 +1,236 @@
+"""`solve`: the weights for one φ or many, as a `Solution` that can be called."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from . import basis as bases
+from .layer import Outcome, weights_of
+from .points import Points, is_concrete
+from .problem import Problem
+from .solvers import GaussNewton, LinearSolver
+from .status import SolveError, Status
+from .system import build
+
+
+class Solution(eqx.Module):
+    """u = Σ ω_i f_i for one φ, or for a batch of them, and how the solve went.
+
+    - `weights`: ω, of shape `(N,)`, or `(batch, N)`.
+    - `status`: a `Status`, or a list of them for a batch.
+    - `residual`: for each condition the root mean square of its equation on the points that were
+      fitted (for an energy: its value). `residual_at` gives it on other points.
+    - `iterations`: steps of an iterative solver; zero for a direct one.
+    - `optimality`: size of the gradient of the Lagrangian relative to the terms it is the sum of.
+    - `violation`: size of the `Enforce` rows relative to their size at u = 0.
+    - `points`: the sets of points that were fitted.
+    """
+
+    problem: Problem
+    basis: Any
+    phi: Any
+    points: tuple[Points, ...]
+    weights: Float[Array, "*batch N"]
+    residual: dict[str, Float[Array, "*batch"]]
+    iterations: Int[Array, "*batch"]
+    optimality: Float[Array, "*batch"]
+    violation: Float[Array, "*batch"]
+    code: Int[Array, "*batch"]
+    batched: bool = eqx.field(static=True)
+
+    def __call__(self, points: Any) -> Any:
+        """u at points of shape `(n, d)`: an array `(n,)`, or `(batch, n)`; for several unknowns a
+        dictionary of such arrays."""
+        return self.d()(points)
+
+    def d(self, *coordinates: str) -> Any:
+        """A derivative of u as a function of points: `solution.d("x", "x")(points)`."""
+        axes = tuple(sorted(self.problem.domain.axis(name) for name in coordinates))
+        return lambda points: _query(self, _inside(self.problem, points), axes)
+
+    @property
+    def status(self) -> Status | list[Status]:
+        """How each solve ended."""
+        codes = np.asarray(self.code)
+        return [Status(int(c)) for c in codes] if self.batched else Status(int(codes))
+
+    def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
+        """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
+        return _residuals(self, points)
+
+
+def solve(
+    problem: Problem,
+    basis: Any,
+    phi: Any = None,
+    *,
+    batch: bool = False,
+    solver: LinearSolver | GaussNewton | None = None,
+    key: PRNGKeyArray | None = None,
+    points: tuple[Points, ...] | None = None,
+    initial: Float[Array, "*batch N"] | None = None,
+    throw: bool = True,
+    dtype: Any = jnp.float64,
+) -> Solution:
+    """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
+
+    Arguments:
+
+    - `phi`: the problem's parameter; with `batch=True` every array in it has a first axis more, and
+      what does not depend on φ is evaluated once for all.
+    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`, `LSMR()`),
+      or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a problem is linear is
+      found out; affine ones need one linear solve.
+    - `key`: shifts or draws the points; without one they are always the same.
+    - `points`: the points themselves, from `problem.draw`, in the place of drawing them here.
+    - `initial`: ω to start from, for nonlinear conditions.
+    - `throw`: whether a failed solve raises. If not, look at `solution.status`.
+    - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge must be 1e-5 or more
+      and gradients are good to a digit or two, or wrong where the basis is nearly dependent.
+
+    Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
+    `vmap` and `grad`.
+    """
+    _require_precision(dtype)
+    phi = problem.check(phi, batch)
+    solver = _complete(solver)
+    if points is None:
+        points = problem.draw(sum(_sizes(problem, basis, phi, batch).values()), key)
+    points = _cast(points, dtype)
+    if len(points) != len(problem.sets()):
+        raise ValueError(
+            f"`points` holds {len(points)} sets; the problem has {len(problem.sets())}: "
+            "make them with problem.draw(size, key)."
+        )
+    total = sum(_sizes(problem, basis, phi, batch).values())
+    if initial is not None and initial.shape[-1] != total:
+        raise ValueError(f"`initial` has {initial.shape[-1]} weights; the basis has {total}.")
+    found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
+    solution = Solution(
+        problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
+        found.violation, found.code, batch,
+    )  # fmt: skip
+    return _raise(solution) if throw else solution
+
+
+@eqx.filter_jit
+def _solve(
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    points: tuple[Points, ...],
+    solver: GaussNewton,
+    initial: Array | None,
+    batch: bool,
+) -> tuple[Outcome, dict[str, Array]]:
+    def one(phi: Any, initial: Array | None) -> tuple[Outcome, dict[str, Array]]:
+        # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
+        with jax.default_matmul_precision("highest"):
+            system = build(problem, basis, phi, points, hold_jets=solver.linear.direct)
+            outcome = weights_of(system, solver, initial)
+            return outcome, system.residuals(outcome.weights)
+
+    axes = (0, 0 if initial is not None and initial.ndim == 2 else None)
+    return jax.vmap(one, axes)(phi, initial) if batch else one(phi, initial)
+
+
+@eqx.filter_jit
+def _query(solution: Solution, coords: Float[Array, "n d"], axes: tuple[int, ...]) -> Any:
+    unknowns = solution.problem.unknowns
+
+    def one(weights: Array, phi: Any) -> Any:
+        shares = _shares(solution, weights)
+        found = bases.combine(solution.basis, unknowns, shares, coords, phi, {axes})
+        values = {name: found[name, axes] for name in unknowns}
+        return values[unknowns[0]] if len(unknowns) == 1 else values
+
+    call = jax.vmap(one) if solution.batched else one
+    return call(solution.weights, solution.phi)
+
+
+@eqx.filter_jit
+def _residuals(solution: Solution, points: tuple[Points, ...]) -> dict[str, Array]:
+    def one(weights: Array, phi: Any) -> dict[str, Array]:
+        system = build(solution.problem, solution.basis, phi, points, hold_jets=False)
+        return system.residuals(weights)
+
+    call = jax.vmap(one) if solution.batched else one
+    return call(solution.weights, solution.phi)
+
+
+def _shares(solution: Solution, weights: Array) -> dict[str, Array]:
+    sizes = _sizes(solution.problem, solution.basis, solution.phi, solution.batched)
+    ends = np.cumsum(list(sizes.values()))[:-1]
+    return dict(zip(sizes, jnp.split(weights, ends), strict=True))
+
+
+def _sizes(problem: Problem, basis: Any, phi: Any, batch: bool) -> dict[str, int]:
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[batch:], leaf.dtype), phi)
+    return bases.sizes(basis, problem.unknowns, len(problem.domain.names), one)
+
+
+def _complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
+    if solver is None:
+        return GaussNewton()
+    if isinstance(solver, LinearSolver):
+        return GaussNewton(linear=solver)
+    if isinstance(solver, GaussNewton):
+        return solver
+    raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {type(solver).__name__}.")
+
+
+def _require_precision(dtype: Any) -> None:
+    if dtype not in (jnp.float32, jnp.float64):
+        raise ValueError(f"`dtype` must be jnp.float64 or jnp.float32; found {dtype}.")
+    if dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
+        raise RuntimeError(
+            "pdecl solves in float64, and JAX has it turned off. Say "
+            'jax.config.update("jax_enable_x64", True) before anything else, or pass dtype=jnp.float32 '
+            "if single precision is meant."
+        )
+
+
+def _cast(tree: Any, dtype: Any) -> Any:
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
+
+
+def _inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
+    coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
+    names, bounds = problem.domain.names, problem.domain.bounds
+    if coords.ndim != 2 or coords.shape[1] != len(names):
+        raise ValueError(
+            f"points must have shape (n, {len(names)}), columns {', '.join(names)}; found {coords.shape}."
+        )
+    if coords.shape[0] == 0:
+        raise ValueError("points: there are none.")
+    if is_concrete(coords):
+        low, high = np.asarray(bounds).T
+        slack = 1e-9 * (high - low)
+        outside = ~np.all((coords >= low - slack) & (coords <= high + slack), axis=1)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise ValueError(
+                f"{outside.sum()} of {len(coords)} points are NaN or outside the domain, the first of "
+                f"them row {first}: {np.asarray(coords[first])}."
+            )
+    return coords
+
+
+def _raise(solution: Solution) -> Solution:
+    """Raises for a failed solve: at once where the numbers are known, at run time inside jit."""
+    if is_concrete(solution.code):
+        codes = np.atleast_1d(np.asarray(solution.code))
+        for index, status in enumerate(Status(int(code)) for code in codes):
+            if status.failed:
+                where = f" for φ number {index} of the batch" if solution.batched else ""
+                raise SolveError(status, where)
+        return solution
+    weights = solution.weights
+    for status in Status:
+        if status.failed:
+            weights = eqx.error_if(weights, solution.code == int(status), f"{status}. {status.advice}")
+    return eqx.tree_at(lambda s: s.weights, solution, weights)

@@ -1,0 +1,38 @@
+"""The default: Cholesky factorisation of the Gram matrix, with iterative refinement."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+from jaxtyping import Array, Float
+
+from ..gram import Gram
+from .base import Effort, LinearSolver, check_ridge, exact
+
+
+class Cholesky(LinearSolver):
+    """Factorises H and refines each solution against the rows.
+
+    Forming H squares the condition number of the rows. The refinement, which multiplies with the rows
+    themselves, wins most of that back, and on a GPU a batch of Gram products and Cholesky
+    factorisations is hundreds of times faster than a batch of QR factorisations.
+
+    - `ridge`: relative to rows whose columns have norm one. None: 1e-12, or 1e-5 in float32.
+    - `refinements`: how often a solution is corrected.
+    """
+
+    ridge: float | None = None
+    refinements: int = 2
+    direct = True
+
+    def __check_init__(self) -> None:
+        check_ridge("Cholesky", self.ridge)
+
+    def prepare(self, gram: Gram) -> Float[Array, "N N"]:
+        return jnp.linalg.cholesky(gram.matrix())
+
+    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+        x = jsl.cho_solve((prepared, True), f)
+        for _ in range(self.refinements):
+            x = x + jsl.cho_solve((prepared, True), f - gram.mv(x))
+        return x, exact()

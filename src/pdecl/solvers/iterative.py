@@ -1,0 +1,104 @@
+"""Matrix-free solvers from lineax, for systems whose matrix does not fit.
+
+The basis is evaluated anew in every step and no n×N array is made. Their default tolerances are tight
+because gradients need them: a solution good to 1e-8 can have a gradient of the wrong sign.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, Float
+
+from ..gram import Gram
+from .base import Effort, LinearSolver, check_ridge
+
+
+class CG(LinearSolver):
+    """Conjugate gradients on H x = f."""
+
+    rtol: float = 1e-12
+    atol: float = 1e-14
+    max_steps: int = 10_000
+    ridge: float | None = None
+    direct = False
+
+    def __check_init__(self) -> None:
+        check_ridge("CG", self.ridge)
+
+    def prepare(self, gram: Gram) -> None:
+        return None
+
+    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+        solver = lx.CG(self.rtol, _absolute(self, f), max_steps=self.max_steps)
+        return _solve(_operator(gram), f, solver)
+
+
+class GMRES(LinearSolver):
+    """Generalised minimal residuals on H x = f, restarted."""
+
+    rtol: float = 1e-12
+    atol: float = 1e-14
+    max_steps: int = 10_000
+    restart: int = 100
+    ridge: float | None = None
+    direct = False
+
+    def __check_init__(self) -> None:
+        check_ridge("GMRES", self.ridge)
+
+    def prepare(self, gram: Gram) -> None:
+        return None
+
+    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+        solver = lx.GMRES(
+            self.rtol,
+            _absolute(self, f),
+            max_steps=self.max_steps,
+            restart=min(self.restart, f.size),
+            stagnation_iters=self.restart,
+        )
+        return _solve(_operator(gram), f, solver)
+
+
+class LSMR(LinearSolver):
+    """LSMR on the rows, which keeps their condition number: first Sᵀz = f, then S x = z."""
+
+    rtol: float = 1e-12
+    atol: float = 1e-14
+    max_steps: int = 10_000
+    ridge: float | None = None
+    direct = False
+
+    def __check_init__(self) -> None:
+        check_ridge("LSMR", self.ridge)
+
+    def prepare(self, gram: Gram) -> None:
+        return None
+
+    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+        # The ridge rows make S injective, so that Sᵀz = f has a solution for any f.
+        rows = gram.root()
+        solver = lx.LSMR(self.rtol, self.atol, max_steps=self.max_steps, conlim=1e16)
+        z, first = _solve(rows.T, f, solver)
+        x, second = _solve(rows, z, solver)
+        return x, Effort(first.steps + second.steps, first.converged & second.converged)
+
+
+def _absolute(solver: CG | GMRES, f: Float[Array, " N"]) -> Float[Array, ""]:
+    """lineax compares entry by entry; entries of f near zero must not ask for more than f does."""
+    return solver.atol + solver.rtol * jnp.max(jnp.abs(f))
+
+
+def _operator(gram: Gram) -> lx.FunctionLinearOperator:
+    like = jax.ShapeDtypeStruct(gram.ridge.shape, gram.ridge.dtype)
+    return lx.FunctionLinearOperator(gram.mv, like, lx.positive_semidefinite_tag)
+
+
+def _solve(
+    operator: lx.AbstractLinearOperator, f: Float[Array, " n"], solver: lx.AbstractLinearSolver
+) -> tuple[Array, Effort]:
+    found = lx.linear_solve(operator, f, solver, throw=False)
+    converged = (found.result == lx.RESULTS.successful) | ~jnp.any(f)
+    return found.value, Effort(found.stats["num_steps"], converged)

@@ -1,0 +1,235 @@
+"""Minimises a quadratic model, with or without equality rows, differentiably.
+
+    minimise  ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p + ½ Σ ridge_j (ω_j + p_j)²    subject to  C p + c = 0
+
+All derivatives come from `jax.lax.custom_linear_solve`: what is differentiated is the product with
+the matrix, row by row, and the factorisation made for the solve serves the derivatives too. So forward
+mode, reverse mode and derivatives of derivatives all work, and the residual term of the adjoint of
+non-square rows (Ȧᵀr) is there because the product AᵀA p + Aᵀr is what is differentiated.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, Float
+
+from ..gram import Gram
+from ..implicit import constant
+from ..system import Model
+from .base import Effort, LinearSolver, exact
+
+# Weight of the multipliers in the equality-constrained system, whose Schur complement has eigenvalues
+# between 0 and 1: it keeps dependent or contradictory rows from making the system singular.
+SOFTNESS = 1e-10
+# Each round adds the violation that is left to the target, which multiplies it by about SOFTNESS where
+# the rows can hold, and leaves the smallest possible violation where they cannot.
+ROUNDS = 3
+
+
+def minimise(
+    model: Model, ridge: Float[Array, " N"], start: Float[Array, " N"], solver: LinearSolver
+) -> tuple[Float[Array, " N"], Float[Array, " m"], Effort]:
+    """The step p, the multipliers of the equality rows, and the effort of the linear solves.
+
+    Which algebra is used follows from which rows there are: the dual (as many unknowns as rows) for
+    wide rows of one kind, the primal normal equations for tall ones, a Schur complement for mixtures.
+    """
+    m, n = model.c.size, model.r.size
+    energies = model.E is not None
+    if not energies and m == 0 and n < start.size:
+        return _wide_fit(model, ridge, start, solver)
+    if not energies and n == 0 and m <= start.size:
+        return _wide_enforce(model, ridge, start, solver)
+    if m == 0 or (n == 0 and not energies):
+        return _unconstrained(model, ridge, start, solver)
+    return _constrained(model, ridge, start, solver)
+
+
+def _unconstrained(
+    model: Model, ridge: Array, start: Array, solver: LinearSolver
+) -> tuple[Array, Array, Effort]:
+    # More equality rows than functions and nothing else to ask: the least violation is a fit.
+    A, r = (model.A, model.r) if model.A is not None else (model.C, model.c)
+    gram = Gram(_blocks((A, None), (model.E, model.D)), ridge)
+    inverse = _inverse(solver, gram)
+
+    def minus_gradient(p: Array) -> Array:
+        slope = model.g + ridge * (start + p)
+        if A is not None:
+            slope = slope + A.T.mv(A.mv(p) + r)
+        if model.E is not None:
+            slope = slope + Gram(((model.E, model.D),), jnp.zeros_like(ridge)).mv(p)
+        return -slope
+
+    p, effort = inverse(minus_gradient(jnp.zeros_like(start)))
+    if solver.direct:
+        # A second round against the rows themselves. Its result does not depend on where it starts,
+        # so the first round needs no derivative.
+        p = constant(p)
+        p = p + inverse(minus_gradient(p))[0]
+    return p, jnp.zeros_like(model.c), effort
+
+
+def _wide_fit(
+    model: Model, ridge: Array, start: Array, solver: LinearSolver
+) -> tuple[Array, Array, Effort]:
+    """ω = P Aᵀ y with P = 1/ridge and (A P Aᵀ + 1) y = A·start − r: the same minimum, n unknowns."""
+    A, r = model.A, model.r
+    assert A is not None
+    target = A.mv(start) - r
+    half = scaled(A, 1 / jnp.sqrt(ridge))
+    # Divided by the mean diagonal, so that the ridge of one is small beside the rows.
+    size = jnp.sum(1 / ridge) / ridge.size
+    gram = Gram(((scaled(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
+    inverse = _inverse(solver, gram)
+    y, effort = inverse(target / size)
+    if solver.direct:
+        y = constant(y)
+        y = y + inverse(target / size - gram.mv(y))[0]
+    return A.T.mv(y) / ridge - start, jnp.zeros_like(model.c), effort
+
+
+def _wide_enforce(
+    model: Model, ridge: Array, start: Array, solver: LinearSolver
+) -> tuple[Array, Array, Effort]:
+    """The ω of least norm (in the ridge's norm) that satisfies C ω = C·start − c."""
+    C, c = model.C, model.c
+    assert C is not None
+    target = C.mv(start) - c
+    size = jnp.mean(ridge)  # has no say in which ω is the shortest
+    half = scaled(C, jnp.sqrt(size / ridge))
+    gram = Gram(((half.T, None),), jnp.full_like(c, size))
+    inverse = _inverse(solver, gram)
+
+    def improve(_: int, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
+        y, total = so_far
+        step, effort = inverse(target - half.mv(half.T.mv(y)))
+        return y + step, combine_efforts(total, effort)
+
+    y, total = jax.lax.fori_loop(0, ROUNDS, improve, (jnp.zeros_like(c), exact()))
+    return C.T.mv(y) * size / ridge - start, -y * size, total
+
+
+def _constrained(
+    model: Model, ridge: Array, start: Array, solver: LinearSolver
+) -> tuple[Array, Array, Effort]:
+    """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −SOFTNESS]."""
+    assert model.C is not None
+    A, E, C = model.A, model.E, model.C
+    hessian = Gram(_blocks((A, None), (E, model.D)), ridge)
+    inverse = kkt_inverse(solver, hessian, C)
+
+    def improve(_: int, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+        p, multipliers, total = so_far
+        slope = model.g + ridge * (start + p) + C.T.mv(multipliers)
+        if A is not None:
+            slope = slope + A.T.mv(A.mv(p) + model.r)
+        if E is not None:
+            slope = slope + Gram(((E, model.D),), jnp.zeros_like(ridge)).mv(p)
+        step, more, effort = inverse(-slope, -(C.mv(p) + model.c))
+        return p + step, multipliers + more, combine_efforts(total, effort)
+
+    nothing = (jnp.zeros_like(start), jnp.zeros_like(model.c), exact())
+    return jax.lax.fori_loop(0, ROUNDS, improve, nothing)
+
+
+def kkt_inverse(
+    solver: LinearSolver, hessian: Gram, C: lx.AbstractLinearOperator
+) -> Callable[[Array, Array], tuple[Array, Array, Effort]]:
+    """Solves  H x + Cᵀ y = f,  C x − softness·(y − C x + g) = g  for many (f, g).
+
+    With H₁ = H + CᵀC in the place of H, which changes nothing where C x = g, the Schur complement
+    S = C H₁⁻¹ Cᵀ has no eigenvalue above one, and H₁ sees every direction that H or C sees.
+    """
+    gram = hessian.plus(C)
+    held, rows = constant((gram, C))
+    solve = _schur(solver, held, rows) if solver.direct else _multipliers(solver, held, rows)
+
+    # One vector: a transposed solve wants a right-hand side that is linear in all of its parts.
+    split = lambda z: (z[: C.in_size()], z[C.in_size() :])
+
+    def product(z: Array) -> Array:
+        x, y = split(z)
+        return jnp.concatenate([gram.mv(x) + C.T.mv(y), C.mv(x) - SOFTNESS * y])
+
+    def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
+        z, effort = solve(*split(rhs))
+        return jnp.concatenate(z), effort
+
+    def inverse(f: Array, g: Array) -> tuple[Array, Array, Effort]:
+        rhs = jnp.concatenate([f + C.T.mv(g), g])
+        z, effort = jax.lax.custom_linear_solve(
+            product, rhs, solve_joined, solve_joined, symmetric=True, has_aux=True
+        )
+        x, y = split(z)
+        return x, y + C.mv(x) - g, effort
+
+    return inverse
+
+
+def _schur(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
+    """(f, g) ↦ (x, y) by a factorisation of the Schur complement."""
+    prepared = solver.prepare(gram)
+    C = rows.as_matrix()
+    columns = jax.vmap(lambda f: solver.apply(prepared, gram, f)[0], out_axes=1)(C)
+    schur = C @ columns + SOFTNESS * jnp.eye(C.shape[0])
+    factor = jnp.linalg.cholesky((schur + schur.T) / 2)
+
+    def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
+        x, first = solver.apply(prepared, gram, f)
+        y = jax.scipy.linalg.cho_solve((factor, True), C @ x - g)
+        x, second = solver.apply(prepared, gram, f - C.T @ y)
+        return (x, y), combine_efforts(first, second)
+
+    return solve
+
+
+def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
+    """(f, g) ↦ (x, y) by products alone: the equality rows as heavy least squares, and two rounds of
+    the method of multipliers, which need no Schur complement."""
+    weight = 1e3
+    heavy = gram.plus(
+        lx.FunctionLinearOperator(lambda x: jnp.sqrt(weight) * rows.mv(x), rows.in_structure())
+    )
+    prepared = solver.prepare(heavy)
+
+    def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
+
+        def improve(_: int, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+            y, total = so_far[1:]
+            x, effort = solver.apply(prepared, heavy, f + rows.T.mv(weight * g - y))
+            return x, y + weight * (rows.mv(x) - g), combine_efforts(total, effort)
+
+        x, y, total = jax.lax.fori_loop(0, 2, improve, (jnp.zeros_like(f), jnp.zeros_like(g), exact()))
+        return (x, y), total
+
+    return solve
+
+
+def _inverse(solver: LinearSolver, gram: Gram) -> Callable[[Array], tuple[Array, Effort]]:
+    """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
+    held = constant(gram)
+    prepared = solver.prepare(held)
+    solve = lambda _, f: solver.apply(prepared, held, f)
+    return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
+
+
+def _blocks(*pairs: Any) -> tuple:
+    return tuple(pair for pair in pairs if pair[0] is not None)
+
+
+def scaled(rows: lx.AbstractLinearOperator, columns: Array) -> lx.AbstractLinearOperator:
+    """The rows with each column (or all of them) multiplied by a number."""
+    if isinstance(rows, lx.MatrixLinearOperator):
+        return lx.MatrixLinearOperator(rows.as_matrix() * columns)
+    return lx.FunctionLinearOperator(lambda x: rows.mv(columns * x), rows.in_structure())
+
+
+def combine_efforts(*efforts: Effort) -> Effort:
+    return Effort(
+        sum((e.steps for e in efforts), jnp.asarray(0)),
+        jnp.all(jnp.stack([e.converged for e in efforts])),
+    )

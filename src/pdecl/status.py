@@ -1,0 +1,75 @@
+"""How a solve ended, in words, and what to try next."""
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """How a solve ended. `str(status)` says it in words, `status.advice` what to try next."""
+
+    SOLVED = 0
+    OVERDETERMINED = 1
+    NOT_CONVERGED = 2
+    ILL_CONDITIONED = 3
+    CONSTRAINTS_INCONSISTENT = 4
+    NONFINITE_INPUT = 5
+    NONFINITE_NETWORK = 6
+    NONFINITE_EQUATION = 7
+
+    def __str__(self) -> str:
+        return _WORDS[self][0]
+
+    @property
+    def advice(self) -> str:
+        return _WORDS[self][1]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the weights should not be used. Raised as an exception unless `throw=False`."""
+        return self > Status.OVERDETERMINED
+
+
+class SolveError(RuntimeError):
+    """A solve failed. `status` says how."""
+
+    def __init__(self, status: Status, where: str = ""):
+        super().__init__(f"{status}{where}. {status.advice}")
+        self.status = status
+
+
+_WORDS = {
+    Status.SOLVED: ("solved", ""),
+    Status.OVERDETERMINED: (
+        "solved, with more Enforce rows than functions",
+        "The rows cannot all hold: their violation is as small as it can be. To make them hold, "
+        "enforce at fewer points or use more functions.",
+    ),
+    Status.NOT_CONVERGED: (
+        "not converged",
+        "Raise max_steps, loosen rtol, start nearer (`initial=`), or look whether the conditions "
+        "have a solution for this φ.",
+    ),
+    Status.ILL_CONDITIONED: (
+        "ill-conditioned",
+        "The linear system could not be solved accurately: raise `ridge`, use `SVD()`, fewer functions "
+        "or more points, and look whether an Energy is really convex.",
+    ),
+    Status.CONSTRAINTS_INCONSISTENT: (
+        "constraints inconsistent",
+        "The Enforce conditions contradict each other on this basis: their violation is as small as it "
+        "can be, not zero. Enforce at fewer points, use more functions, or turn some into Fit.",
+    ),
+    Status.NONFINITE_INPUT: (
+        "non-finite input",
+        "φ or the data at the points has entries that are NaN or infinite.",
+    ),
+    Status.NONFINITE_NETWORK: (
+        "non-finite network output",
+        "The basis or one of its derivatives is NaN or infinite at some point: look at its parameters, "
+        "and at functions without derivative, such as sqrt at zero.",
+    ),
+    Status.NONFINITE_EQUATION: (
+        "non-finite equation",
+        "An equation is NaN or infinite although u and φ are finite: look for a division by zero or a "
+        "root of a negative number at the points.",
+    ),
+}

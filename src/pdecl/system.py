@@ -1,0 +1,331 @@
+"""The rows of a problem: what its conditions say about the weights ω of a basis.
+
+For φ and points, every condition becomes rows in ω. `System` knows their values; `linearise` gives
+the quadratic model around an ω that solvers work on. Nothing here knows how it is solved.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, Float
+
+from . import basis as bases
+from .affine import is_affine
+from .condition import Condition, asks_for, local, located
+from .jet import Entry
+from .points import Points
+from .problem import Problem
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a system from shapes alone: static, hashable, made once per trace."""
+
+    entries: tuple[tuple[Entry, ...], ...]  # what each condition reads
+    rows: tuple[int, ...]  # how many rows each gives at a point
+    affine: tuple[bool, ...]  # whether rows (for energies: their gradients) are affine in u
+    sizes: tuple[tuple[str, int], ...]  # functions of each unknown
+
+    @property
+    def size(self) -> int:
+        return sum(size for _, size in self.sizes)
+
+
+class System(eqx.Module):
+    """The conditions of a problem on given points for one φ and one basis."""
+
+    problem: Problem
+    basis: Any
+    phi: Any
+    sets: tuple[Points, ...]
+    plan: Plan = eqx.field(static=True)
+    # Derivatives of the N functions at the points of each set; None where they are not to be held.
+    jets: tuple[dict[Entry, Float[Array, "n N"]], ...] | None
+
+    def split(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, " N_u"]]:
+        """Each unknown's share of ω."""
+        shares, start = {}, 0
+        for unknown, size in self.plan.sizes:
+            shares[unknown] = weights[start : start + size]
+            start += size
+        return shares
+
+    def fields(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " n"]]]:
+        """The jet of u = Σ ω_i f_i at the points of each set. Linear in ω."""
+        shares = self.split(weights)
+        if self.jets is not None:
+            return [
+                {entry: jet @ shares[entry.unknown] for entry, jet in jets.items()} for jets in self.jets
+            ]
+
+        def jets(coords: Any, wanted: Any) -> dict:
+            unknowns = self.problem.unknowns
+            return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted)
+
+        return _each_set(self.problem, self.plan, self.sets, jets)
+
+    def stacked(self, index: int, fields: list[dict[Entry, Any]]) -> Float[Array, "n k"]:
+        """The jet entries that a condition reads, at each of its points."""
+        at = fields[self.problem.set_of(self.problem.conditions[index])]
+        return jnp.stack([at[entry] for entry in self.plan.entries[index]], axis=-1)
+
+    def per_point(self, index: int, transform: Callable = lambda f: f) -> Callable:
+        """The equation of a condition as a function of its stacked entries, mapped over its points.
+
+        `transform` (`jax.jacfwd`, say) is applied to the function at one point before.
+        """
+        condition, entries = self.problem.conditions[index], self.plan.entries[index]
+        rows = local(condition, self.problem.unknowns, self.problem.domain.names)
+
+        def at_point(where: dict, vector: Float[Array, " k"]) -> Float[Array, " rows"]:
+            return rows(dict(zip(entries, vector, strict=True)), where, self.phi)
+
+        where = located(self.sets[self.problem.set_of(condition)])
+        return lambda stacked: jax.vmap(lambda z, v: transform(lambda w: at_point(z, w))(v))(
+            where, stacked
+        )
+
+    def values(self, index: int, fields: list[dict[Entry, Any]]) -> Float[Array, "n rows"]:
+        """What the equation of a condition returns at each of its points."""
+        return self.per_point(index)(self.stacked(index, fields))
+
+    def scale(self, index: int) -> Float[Array, " n"]:
+        """What a row at each point is multiplied by: the root of its share in a weighted mean square,
+        or for an energy its share in the integral."""
+        condition = self.problem.conditions[index]
+        weights = self.sets[self.problem.set_of(condition)].weights
+        if condition.kind == "Energy":
+            return condition.weight * weights
+        return jnp.sqrt(condition.weight * weights / jnp.sum(weights))
+
+    def rows(self, weights: Float[Array, " N"], kind: str) -> Float[Array, " n"]:
+        """All scaled rows of the `Fit` or of the `Enforce` conditions, one after the other."""
+        fields = self.fields(weights)
+        parts = [(self.scale(i)[:, None] * self.values(i, fields)).ravel() for i in self.indices(kind)]
+        return jnp.concatenate(parts) if parts else jnp.zeros(0, weights.dtype)
+
+    def energy(self, weights: Float[Array, " N"]) -> Float[Array, ""]:
+        """The sum of the energies."""
+        fields = self.fields(weights)
+        return sum(
+            (jnp.sum(self.scale(i) * self.values(i, fields)[:, 0]) for i in self.indices("Energy")),
+            jnp.zeros((), weights.dtype),
+        )
+
+    def residuals(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, ""]]:
+        """For each condition the root mean square of its equation, or for an energy its integral."""
+        fields, found = self.fields(weights), {}
+        for i, (name, condition) in enumerate(
+            zip(self.problem.names(), self.problem.conditions, strict=True)
+        ):
+            values, share = self.values(i, fields), self.scale(i)
+            if condition.kind == "Energy":
+                found[name] = jnp.sum(share * values[:, 0])
+            else:
+                mean = jnp.sum((share[:, None] * values) ** 2) / condition.weight
+                found[name] = _root(mean / values.shape[1])
+        return found
+
+    def indices(self, kind: str) -> list[int]:
+        return [i for i, c in enumerate(self.problem.conditions) if c.kind == kind]
+
+    def count(self, kind: str) -> int:
+        """The number of rows of a kind."""
+        return sum(
+            self.plan.rows[i] * len(self.sets[self.problem.set_of(self.problem.conditions[i])])
+            for i in self.indices(kind)
+        )
+
+    @property
+    def is_affine(self) -> bool:
+        return all(self.plan.affine)
+
+
+class Model(eqx.Module):
+    """A system seen from a point ω: for a step p
+
+        ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p    subject to    C p + c = 0.
+
+    A and r come from `Fit`, E (jets), D (local second derivatives) and g from `Energy`, C and c from
+    `Enforce`. An operator is None where there are no rows.
+    """
+
+    A: lx.AbstractLinearOperator | None
+    r: Float[Array, " n"]
+    E: lx.AbstractLinearOperator | None
+    D: Float[Array, "q k k"] | None
+    g: Float[Array, " N"]
+    C: lx.AbstractLinearOperator | None
+    c: Float[Array, " m"]
+
+
+def build(
+    problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...], hold_jets: bool = True
+) -> System:
+    """The system for one φ. With `hold_jets=False` no n×N array is ever made."""
+    plan = make_plan(problem, basis, phi, sets)
+
+    def jets(coords: Any, wanted: Any) -> dict:
+        return bases.evaluate(basis, problem.unknowns, coords, phi, wanted)
+
+    held = tuple(_each_set(problem, plan, sets, jets)) if hold_jets else None
+    return System(problem, basis, phi, sets, plan, held)
+
+
+def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) -> Plan:
+    names = problem.domain.names
+    asked = [
+        asks_for(c, problem.unknowns, names, sets[problem.set_of(c)], phi) for c in problem.conditions
+    ]
+    entries = tuple(tuple(sorted(entries)) for entries, _ in asked)
+    sizes = bases.sizes(basis, problem.unknowns, len(names), phi)
+    affine = tuple(
+        _is_affine(problem, c, reads, sets[problem.set_of(c)], phi)
+        for c, reads in zip(problem.conditions, entries, strict=True)
+    )
+    return Plan(entries, tuple(rows for _, rows in asked), affine, tuple(sizes.items()))
+
+
+def linearise(system: System, weights: Float[Array, " N"]) -> Model:
+    """The quadratic model of the system around ω."""
+    if system.jets is None:
+        return _linearise_free(system, weights)
+    fields = system.fields(weights)
+    A, r = _dense_rows(system, fields, "Fit", weights)
+    C, c = _dense_rows(system, fields, "Enforce", weights)
+    E, D, g = None, None, jnp.zeros_like(weights)
+    if energies := system.indices("Energy"):
+        most = max(len(system.plan.entries[i]) for i in energies)
+        jets = [_pad(_jets_of(system, i), most, axes=(1,)) for i in energies]
+        E = lx.MatrixLinearOperator(jnp.concatenate(jets).reshape(-1, system.plan.size))
+        D, slope = _curvature(system, fields, most)
+        g = E.T.mv(slope.ravel())
+    return Model(A, r, E, D, g, C, c)
+
+
+def _dense_rows(
+    system: System, fields: list, kind: str, weights: Float[Array, " N"]
+) -> tuple[lx.AbstractLinearOperator | None, Float[Array, " n"]]:
+    matrices = []
+    for i in system.indices(kind):
+        slopes = system.per_point(i, jax.jacfwd)(system.stacked(i, fields))
+        slopes = system.scale(i)[:, None, None] * slopes
+        matrices.append(_weigh(system, i, slopes).reshape(-1, system.plan.size))
+    operator = lx.MatrixLinearOperator(jnp.concatenate(matrices)) if matrices else None
+    return operator, system.rows(weights, kind)
+
+
+def _weigh(system: System, index: int, slopes: Float[Array, "n rows k"]) -> Float[Array, "n rows N"]:
+    """Rows of the Jacobian in ω: the derivatives by jet entries times the jets of the functions."""
+    assert system.jets is not None
+    jets = system.jets[system.problem.set_of(system.problem.conditions[index])]
+    blocks = []
+    for unknown, size in system.plan.sizes:
+        terms = [
+            slopes[:, :, k, None] * jets[entry][:, None, :]
+            for k, entry in enumerate(system.plan.entries[index])
+            if entry.unknown == unknown
+        ]
+        blocks.append(sum(terms) if terms else jnp.zeros((*slopes.shape[:2], size), slopes.dtype))
+    return jnp.concatenate(blocks, axis=-1)
+
+
+def _jets_of(system: System, index: int) -> Float[Array, "n k N"]:
+    """The jets of all functions that a condition reads: its Jacobian if it returned the entries."""
+    n = len(system.sets[system.problem.set_of(system.problem.conditions[index])])
+    k = len(system.plan.entries[index])
+    return _weigh(system, index, jnp.broadcast_to(jnp.eye(k), (n, k, k)))
+
+
+def _curvature(
+    system: System, fields: list, most: int
+) -> tuple[Float[Array, "q k k"], Float[Array, "q k"]]:
+    """Second and first derivatives of the energies by the jet entries at each quadrature point."""
+    curvatures, slopes = [], []
+    for i in system.indices("Energy"):
+        stacked, scale = system.stacked(i, fields), system.scale(i)
+        slope = system.per_point(i, jax.jacrev)(stacked)[:, 0]
+        curvature = system.per_point(i, jax.hessian)(stacked)[:, 0]
+        slopes.append(_pad(scale[:, None] * slope, most, axes=(1,)))
+        curvatures.append(_pad(scale[:, None, None] * curvature, most, axes=(1, 2)))
+    return jnp.concatenate(curvatures), jnp.concatenate(slopes)
+
+
+def _pad(x: Array, length: int, axes: tuple[int, ...]) -> Array:
+    widths = [(0, length - n) if axis in axes else (0, 0) for axis, n in enumerate(x.shape)]
+    return jnp.pad(x, widths)
+
+
+def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
+    """The same model with operators that recompute the basis for every product."""
+    like = jax.ShapeDtypeStruct(weights.shape, weights.dtype)
+
+    def operator(kind: str) -> tuple[lx.AbstractLinearOperator | None, Float[Array, " n"]]:
+        def rows(w: Float[Array, " N"]) -> Float[Array, " n"]:
+            return system.rows(w, kind)
+
+        if not system.indices(kind):
+            return None, jnp.zeros(0, weights.dtype)
+        push = lambda p: jax.jvp(rows, (weights,), (p,))[1]
+        return lx.FunctionLinearOperator(push, like), rows(weights)
+
+    A, r = operator("Fit")
+    C, c = operator("Enforce")
+    E, D, g = None, None, jnp.zeros_like(weights)
+    if energies := system.indices("Energy"):
+        most = max(len(system.plan.entries[i]) for i in energies)
+
+        def entries(w: Float[Array, " N"]) -> Float[Array, " qk"]:
+            fields = system.fields(w)
+            parts = [_pad(system.stacked(i, fields), most, axes=(1,)) for i in energies]
+            return jnp.concatenate(parts).ravel()
+
+        E = lx.FunctionLinearOperator(entries, like)
+        D, slope = _curvature(system, system.fields(weights), most)
+        g = E.T.mv(slope.ravel())
+    return Model(A, r, E, D, g, C, c)
+
+
+def _each_set(
+    problem: Problem, plan: Plan, sets: tuple[Points, ...], jets: Callable[[Any, Any], dict]
+) -> list[dict[Entry, Any]]:
+    """What the conditions ask for, evaluated once for each set of points and each of its partners."""
+    found: list[dict[Entry, Any]] = []
+    for index, points in enumerate(sets):
+        asked = {
+            entry
+            for condition, entries in zip(problem.conditions, plan.entries, strict=True)
+            if problem.set_of(condition) == index
+            for entry in entries
+        }
+        at_set: dict[Entry, Any] = {}
+        for place in sorted({entry.place for entry in asked}):
+            coords = points.partners[place] if place else points.coords
+            here = {entry for entry in asked if entry.place == place}
+            values = jets(coords, {entry.axes for entry in here})
+            at_set |= {entry: values[entry.unknown, entry.axes] for entry in here}
+        found.append(at_set)
+    return found
+
+
+def _is_affine(
+    problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Any
+) -> bool:
+    rows = local(condition, problem.unknowns, problem.domain.names)
+    where = jax.tree.map(lambda a: a[0], located(points))
+
+    def of(vector: Float[Array, " k"]) -> Array:
+        out = rows(dict(zip(entries, vector, strict=True)), where, phi)
+        return out if condition.kind != "Energy" else out[0]
+
+    return is_affine(of if condition.kind != "Energy" else jax.grad(of), jnp.zeros(len(entries)))
+
+
+def _root(x: Float[Array, ""]) -> Float[Array, ""]:
+    """Square root with derivative zero, not infinite, at zero."""
+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)

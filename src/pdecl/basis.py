@@ -9,7 +9,7 @@ A basis that has its own way of differentiating (one given on a grid) offers
 derivative in the first coordinate), and returns a dictionary from those to arrays `(n, N)`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -20,8 +20,8 @@ from .jet import Axes, derivatives
 
 _CHUNK = 4096  # points evaluated together where the N functions are not held
 
-Basis = Callable[..., Any]
-Weights = dict[str, Float[Array, " N"]]
+Basis = Any  # callable, or with `jets`
+Weights = dict[str, Float[Array, " _N"]]
 
 
 def sizes(basis: Basis, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
@@ -44,7 +44,7 @@ def evaluate(
     coords: Float[Array, "n d"],
     phi: Any,
     wanted: Iterable[Axes],
-) -> dict[tuple[str, Axes], Float[Array, "n N"]]:
+) -> dict[tuple[str, Axes], Float[Array, "n _N"]]:
     """The wanted derivatives of all functions at all points, one array for each unknown and axes."""
     found = _raw(basis, coords, phi, set(wanted))
     return {

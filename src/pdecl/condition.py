@@ -28,23 +28,23 @@ class Condition(eqx.Module):
     - `name`: what reports call it.
     """
 
-    equation: Callable[..., Any]
-    on: Region | Points | Callable[..., Points]
-    weight: float | Float[Array, ""]
-    name: str | None
+    equation: Any
+    on: Any
+    weight: Any = 1.0
+    name: str | None = None
     kind: ClassVar[str]
 
-    def __init__(self, equation: Any, on: Any, weight: Any = 1.0, name: str | None = None):
-        if not callable(equation):
+    def __check_init__(self) -> None:
+        if not callable(self.equation):
             raise TypeError(f"{self.kind}: `equation` must be a function of (u, z, phi).")
-        if not (isinstance(on, Region | Points) or callable(on)):
+        if not (isinstance(self.on, Region | Points) or callable(self.on)):
             raise TypeError(
                 f"{self.kind}: `on` must be a part of a box, Points, or a function of a key that "
-                f"returns Points; found {type(on).__name__}."
+                f"returns Points; found {type(self.on).__name__}."
             )
+        weight = self.weight
         if is_concrete(weight) and not (np.ndim(weight) == 0 and 0 < weight < np.inf):
             raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight}.")
-        self.equation, self.on, self.weight, self.name = equation, on, weight, name
 
 
 class Fit(Condition):

@@ -131,21 +131,21 @@ class Region:
         partners = {}
         if self.paired:
             ((axis, _),) = self.sides
-            partners["opposite"] = coords.at[:, axis].set(self.box.bounds[axis][1])
+            here = np.arange(len(self.box.names)) == axis
+            partners["opposite"] = jnp.where(here, self.box.bounds[axis][1], coords)
         return Points(coords, weights=weights, partners=partners, **data)
 
-    def _side(self, side: tuple, rule: Rule, key: PRNGKeyArray | None) -> tuple[Array, ...]:
-        bounds = self.box.bounds
-        free = [i for i in range(len(bounds)) if not side or i != side[0]]
+    def _side(self, side: tuple, rule: Rule, key: PRNGKeyArray | None) -> tuple[Any, ...]:
+        # NumPy wherever nothing is random: a JAX operation outside jit is compiled for every shape.
+        low, high = np.asarray(self.box.bounds).T
+        free = [i for i in range(len(low)) if not side or i != side[0]]
         # The face of an interval is a single point, however many were asked for.
-        unit, weights = rule.place(key, len(free)) if free else (jnp.zeros((1, 0)), jnp.ones(1))
-        low = jnp.asarray([bounds[i][0] for i in free], float)
-        span = jnp.asarray([bounds[i][1] - bounds[i][0] for i in free], float)
-        coords = jnp.zeros((len(unit), len(bounds)))
-        coords = coords.at[:, jnp.asarray(free, int)].set(low + span * unit)
-        normal = jnp.zeros(len(bounds))
+        unit, weights = rule.place(key, len(free)) if free else (np.zeros((1, 1)), np.ones(1))
+        # The column of each coordinate in the unit cube; that of the face's own is not looked at.
+        column = np.asarray([free.index(i) if i in free else 0 for i in range(len(low))])
+        start, span, normal = low.copy(), high - low, np.zeros(len(low))
         if side:
             axis, end = side
-            coords = coords.at[:, axis].set(bounds[axis][end])
-            normal = normal.at[axis].set(1.0 if end else -1.0)
-        return coords, weights * jnp.prod(span), jnp.broadcast_to(normal, coords.shape)
+            start[axis], span[axis], normal[axis] = self.box.bounds[axis][end], 0.0, (-1.0, 1.0)[end]
+        coords = start + span * unit[:, column]
+        return coords, weights * np.prod(span[free]), np.broadcast_to(normal, coords.shape)

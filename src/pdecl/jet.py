@@ -82,11 +82,14 @@ def derivatives(
     wanted = set(wanted)
     found: dict[Axes, Any] = {}
     for axis in sorted({axes[0] for axes in wanted if axes}):
-        inner = {axes[1:] for axes in wanted if axes and axes[0] == axis}
+        inner = {axes[1:] for axes in wanted - found.keys() if axes and axes[0] == axis}
+        if not inner:
+            continue
+        inner |= wanted & {()} - found.keys()
         direction = jnp.zeros_like(x).at[axis].set(1)
         lower, higher = jax.jvp(lambda y, w=inner: derivatives(f, y, w), (x,), (direction,))
         found |= {axes: lower[axes] for axes in inner & wanted}
-        found |= {(axis, *axes): higher[axes] for axes in inner}
+        found |= {(axis, *axes): higher[axes] for axes in inner if (axis, *axes) in wanted}
     if () in wanted and () not in found:
         found[()] = f(x)
     return found

@@ -98,8 +98,7 @@ def _gradient(system: System, ridge: Array, z: tuple[Array, Array]) -> tuple[Arr
     """The gradient of the Lagrangian: zero at the solution."""
 
     def lagrangian(weights: Array, multipliers: Array) -> Array:
-        total = 0.5 * jnp.sum(system.rows(weights, "Fit") ** 2) + system.energy(weights)
-        total = total + 0.5 * jnp.sum(ridge * weights**2)
+        total = system.objective(weights) + 0.5 * jnp.sum(ridge * weights**2)
         return total + multipliers @ system.rows(weights, "Enforce")
 
     return jax.grad(lagrangian, argnums=(0, 1))(*z)

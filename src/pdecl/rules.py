@@ -2,11 +2,11 @@
 
 import abc
 from dataclasses import dataclass
+from typing import Any
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Rule(abc.ABC):
     @abc.abstractmethod
     def place(
         self, key: PRNGKeyArray | None, dim: int
-    ) -> tuple[Float[Array, "n dim"], Float[Array, " n"]]: ...
+    ) -> tuple[Float[Any, "n dim"], Float[np.ndarray, " n"]]: ...
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class LowDiscrepancy(Rule):
         root = 2.0
         for _ in range(60):
             root = (1.0 + root) ** (1.0 / (dim + 1))
-        steps = jnp.asarray([root ** -(j + 1.0) for j in range(dim)], float)
+        steps = np.asarray([root ** -(j + 1.0) for j in range(dim)])
         start = 0.5 if key is None else jr.uniform(key, (dim,), float)
-        return (start + jnp.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
+        return (start + np.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Grid(Rule):
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         axes = [(np.arange(n) + 0.5) / n for n in per_axis(self.counts, dim)]
         nodes = tensor(axes, dim)
-        return jnp.asarray(nodes), _equal(len(nodes))
+        return nodes, _equal(len(nodes))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Gauss(Rule):
             x, w = np.polynomial.legendre.leggauss(n)
             axes.append(((np.arange(cells)[:, None] + (x + 1) / 2) / cells).ravel())
             weights.append(np.tile(w / (2 * cells), cells))
-        return jnp.asarray(tensor(axes, dim)), jnp.asarray(tensor(weights, dim).prod(axis=1))
+        return tensor(axes, dim), tensor(weights, dim).prod(axis=1)
 
 
 def tensor(axes: list[np.ndarray], dim: int) -> np.ndarray:
@@ -111,5 +111,5 @@ def require_count(name: str, count: int) -> None:
         raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
 
 
-def _equal(count: int) -> Float[Array, " n"]:
-    return jnp.full(count, 1.0 / count)
+def _equal(count: int) -> Float[np.ndarray, " n"]:
+    return np.full(count, 1.0 / count)

@@ -95,18 +95,18 @@ def solve(
     Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
     `vmap` and `grad`.
     """
-    _require_precision(dtype)
+    require_precision(dtype)
     phi = problem.check(phi, batch)
-    solver = _complete(solver)
+    solver = complete(solver)
     if points is None:
-        points = problem.draw(sum(_sizes(problem, basis, phi, batch).values()), key)
+        points = problem.draw(sum(sizes_of(problem, basis, phi, batch).values()), key)
     points = _cast(points, dtype)
     if len(points) != len(problem.sets()):
         raise ValueError(
             f"`points` holds {len(points)} sets; the problem has {len(problem.sets())}: "
             "make them with problem.draw(size, key)."
         )
-    total = sum(_sizes(problem, basis, phi, batch).values())
+    total = sum(sizes_of(problem, basis, phi, batch).values())
     if initial is not None and initial.shape[-1] != total:
         raise ValueError(f"`initial` has {initial.shape[-1]} weights; the basis has {total}.")
     found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
@@ -163,17 +163,17 @@ def _residuals(solution: Solution, points: tuple[Points, ...]) -> dict[str, Arra
 
 
 def _shares(solution: Solution, weights: Array) -> dict[str, Array]:
-    sizes = _sizes(solution.problem, solution.basis, solution.phi, solution.batched)
+    sizes = sizes_of(solution.problem, solution.basis, solution.phi, solution.batched)
     ends = np.cumsum(list(sizes.values()))[:-1]
     return dict(zip(sizes, jnp.split(weights, ends), strict=True))
 
 
-def _sizes(problem: Problem, basis: Any, phi: Any, batch: bool) -> dict[str, int]:
+def sizes_of(problem: Problem, basis: Any, phi: Any, batch: bool) -> dict[str, int]:
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[batch:], leaf.dtype), phi)
     return bases.sizes(basis, problem.unknowns, len(problem.domain.names), one)
 
 
-def _complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
+def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
     if solver is None:
         return GaussNewton()
     if isinstance(solver, LinearSolver):
@@ -183,7 +183,7 @@ def _complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
     raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {type(solver).__name__}.")
 
 
-def _require_precision(dtype: Any) -> None:
+def require_precision(dtype: Any) -> None:
     if dtype not in (jnp.float32, jnp.float64):
         raise ValueError(f"`dtype` must be jnp.float64 or jnp.float32; found {dtype}.")
     if dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):

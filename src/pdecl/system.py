@@ -45,9 +45,9 @@ class System(eqx.Module):
     sets: tuple[Points, ...]
     plan: Plan = eqx.field(static=True)
     # Derivatives of the N functions at the points of each set; None where they are not to be held.
-    jets: tuple[dict[Entry, Float[Array, "n N"]], ...] | None
+    jets: tuple[dict[Entry, Float[Array, "_n _N"]], ...] | None
 
-    def split(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, " N_u"]]:
+    def split(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, " _N_u"]]:
         """Each unknown's share of ω."""
         shares, start = {}, 0
         for unknown, size in self.plan.sizes:
@@ -55,7 +55,7 @@ class System(eqx.Module):
             start += size
         return shares
 
-    def fields(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " n"]]]:
+    def fields(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
         """The jet of u = Σ ω_i f_i at the points of each set. Linear in ω."""
         shares = self.split(weights)
         if self.jets is not None:
@@ -116,6 +116,10 @@ class System(eqx.Module):
             (jnp.sum(self.scale(i) * self.values(i, fields)[:, 0]) for i in self.indices("Energy")),
             jnp.zeros((), weights.dtype),
         )
+
+    def objective(self, weights: Float[Array, " N"]) -> Float[Array, ""]:
+        """What is minimised: half the squares of the `Fit` rows, and the energies."""
+        return 0.5 * jnp.sum(self.rows(weights, "Fit") ** 2) + self.energy(weights)
 
     def residuals(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, ""]]:
         """For each condition the root mean square of its equation, or for an energy its integral."""

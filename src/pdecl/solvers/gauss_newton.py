@@ -56,8 +56,7 @@ def search(
     constrained = system.count("Enforce") > 0
 
     def objective(weights: Array) -> Array:
-        fit = 0.5 * jnp.sum(system.rows(weights, "Fit") ** 2)
-        return fit + system.energy(weights) + 0.5 * jnp.sum(ridge * weights**2)
+        return system.objective(weights) + 0.5 * jnp.sum(ridge * weights**2)
 
     def merit(weights: Array, penalty: Array) -> Array:
         if not constrained:

@@ -1,7 +1,8 @@
 """Matrix-free solvers from lineax, for systems whose matrix does not fit.
 
-The basis is evaluated anew in every step and no n×N array is made. Their default tolerances are tight
-because gradients need them: a solution good to 1e-8 can have a gradient of the wrong sign.
+The basis is evaluated anew in every step and no n×N array is made. Their default tolerances, relative to
+the norm of f, are tight because gradients need them: a solution good to 1e-8 can have a gradient of the
+wrong sign.
 """
 
 from typing import Any
@@ -31,7 +32,7 @@ class CG(LinearSolver):
         return None
 
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
-        solver = lx.CG(self.rtol, _absolute(self, f), max_steps=self.max_steps)
+        solver = lx.CG(self.rtol, self.atol + self.rtol, max_steps=self.max_steps)
         return _solve(_operator(gram), f, solver)
 
 
@@ -54,7 +55,7 @@ class GMRES(LinearSolver):
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.GMRES(
             self.rtol,
-            _absolute(self, f),
+            self.atol + self.rtol,
             max_steps=self.max_steps,
             restart=min(self.restart, f.size),
             stagnation_iters=self.restart,
@@ -86,11 +87,6 @@ class LSMR(LinearSolver):
         return x, Effort(first.steps + second.steps, first.converged & second.converged)
 
 
-def _absolute(solver: CG | GMRES, f: Float[Array, " N"]) -> Float[Array, ""]:
-    """lineax compares entry by entry; entries of f near zero must not ask for more than f does."""
-    return solver.atol + solver.rtol * jnp.max(jnp.abs(f))
-
-
 def _operator(gram: Gram) -> lx.FunctionLinearOperator:
     like = jax.ShapeDtypeStruct(gram.ridge.shape, gram.ridge.dtype)
     return lx.FunctionLinearOperator(gram.mv, like, lx.positive_semidefinite_tag)
@@ -99,6 +95,8 @@ def _operator(gram: Gram) -> lx.FunctionLinearOperator:
 def _solve(
     operator: lx.AbstractLinearOperator, f: Float[Array, " n"], solver: lx.AbstractLinearSolver
 ) -> tuple[Array, Effort]:
-    found = lx.linear_solve(operator, f, solver, throw=False)
-    converged = (found.result == lx.RESULTS.successful) | ~jnp.any(f)
-    return found.value, Effort(found.stats["num_steps"], converged)
+    # For a right-hand side of norm one, so that absolute tolerances mean the same for all of them.
+    norm = jnp.linalg.norm(f)
+    found = lx.linear_solve(operator, f / jnp.where(norm > 0, norm, 1.0), solver, throw=False)
+    converged = (found.result == lx.RESULTS.successful) | (norm == 0)
+    return norm * found.value, Effort(found.stats["num_steps"], converged)

@@ -23,7 +23,7 @@ from .base import Effort, LinearSolver, exact
 
 # Weight of the multipliers in the equality-constrained system, whose Schur complement has eigenvalues
 # between 0 and 1: it keeps dependent or contradictory rows from making the system singular.
-SOFTNESS = 1e-10
+SOFTNESS = 1e-8
 # Each round adds the violation that is left to the target, which multiplies it by about SOFTNESS where
 # the rows can hold, and leaves the smallest possible violation where they cannot.
 ROUNDS = 3
@@ -76,20 +76,22 @@ def _unconstrained(
 def _wide_fit(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
-    """ω = P Aᵀ y with P = 1/ridge and (A P Aᵀ + 1) y = A·start − r: the same minimum, n unknowns."""
+    """ω = P Aᵀ y with P = 1/ridge and (A P Aᵀ + 1) y = A·start − r: the same minimum, n unknowns.
+
+    Both are divided by the mean of P, so that the ridge is small beside rows of size one.
+    """
     A, r = model.A, model.r
     assert A is not None
     target = A.mv(start) - r
     half = scaled(A, 1 / jnp.sqrt(ridge))
-    # Divided by the mean diagonal, so that the ridge of one is small beside the rows.
-    size = jnp.sum(1 / ridge) / ridge.size
+    size = jnp.mean(1 / ridge)
     gram = Gram(((scaled(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
     inverse = _inverse(solver, gram)
-    y, effort = inverse(target / size)
+    y, effort = inverse(target)
     if solver.direct:
         y = constant(y)
-        y = y + inverse(target / size - gram.mv(y))[0]
-    return A.T.mv(y) / ridge - start, jnp.zeros_like(model.c), effort
+        y = y + inverse(target - gram.mv(y))[0]
+    return A.T.mv(y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
 
 def _wide_enforce(
@@ -104,7 +106,7 @@ def _wide_enforce(
     gram = Gram(((half.T, None),), jnp.full_like(c, size))
     inverse = _inverse(solver, gram)
 
-    def improve(_: int, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
+    def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
         step, effort = inverse(target - half.mv(half.T.mv(y)))
         return y + step, combine_efforts(total, effort)
@@ -122,7 +124,7 @@ def _constrained(
     hessian = Gram(_blocks((A, None), (E, model.D)), ridge)
     inverse = kkt_inverse(solver, hessian, C)
 
-    def improve(_: int, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+    def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
         p, multipliers, total = so_far
         slope = model.g + ridge * (start + p) + C.T.mv(multipliers)
         if A is not None:
@@ -198,7 +200,7 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
 
-        def improve(_: int, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+        def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
             y, total = so_far[1:]
             x, effort = solver.apply(prepared, heavy, f + rows.T.mv(weight * g - y))
             return x, y + weight * (rows.mv(x) - g), combine_efforts(total, effort)

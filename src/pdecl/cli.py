@@ -1,0 +1,185 @@
+"""The command line. The one place that touches JAX's global configuration: it turns float64 on."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from . import dataset as datasets
+from .dataset import Dataset, DatasetError
+from .metrics import relative_error
+from .problems import NAMES, SPLITS, Law, named
+
+app = typer.Typer(
+    name="pdecl",
+    help="Neural networks that obey partial differential equations.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+SHOWN = 4
+
+
+@app.callback()
+def main() -> None:
+    """Neural networks that obey partial differential equations."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+
+@app.command()
+def data(
+    problem: Annotated[
+        str, typer.Argument(help=f"One of [bold]{', '.join(NAMES)}[/].", show_default=False)
+    ],
+    split: Annotated[
+        str, typer.Option(help="Standard split: [bold]train[/] (1000 φ) or [bold]test[/] (50 φ).")
+    ] = "test",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the dataset here (NetCDF4, which is HDF5).")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the first φ and their solutions here (PNG, PDF, SVG).")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How many φ, in place of the split's number.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draw φ of another seed, in place of the split's.")
+    ] = None,
+    truth: Annotated[
+        bool,
+        typer.Option(
+            "--truth", help="Darcy: add the pixel truth (about 8 s a φ; see docs/problems.md)."
+        ),
+    ] = False,
+    grid: Annotated[
+        int | None,
+        typer.Option(min=5, help="Darcy: keep only this many nodes a side (211, 141, 85, 61, …)."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder that keeps solutions for the next call.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Read this file (.nc, .mat, .npz, HDF5) in place of solving."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Draw parameters φ of a problem, solve them by its reference solver, write or draw the result.
+
+    The same seed gives the same φ on every machine. The standard splits never overlap.
+
+    [bold]Examples[/]
+
+    pdecl data burgers --out burgers.nc            the 50 test φ and their solutions
+
+    pdecl data darcy --plot darcy.png              a look at the first four (solves only these)
+
+    pdecl data darcy --split train --grid 61 --out train.nc --cache cache
+
+    pdecl data darcy --from piececonst_r421_N1024_smooth1.mat --count 50 --plot theirs.png
+    """
+    if out is None and plot is None and cache is None:
+        _stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
+    if split not in SPLITS:
+        _stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
+    if source is not None and (seed is not None or truth or cache is not None):
+        _stop("--from reads a file as it is; leave out --seed, --truth and --cache")
+    console = Console(stderr=True)
+    began = time.perf_counter()
+    try:
+        law = named(problem)
+        if source is not None:
+            from .problems.published import load
+
+            made = load(source, law, count)
+        else:
+            only_plot = out is None and cache is None
+            number = count or (SHOWN if only_plot else SPLITS[split].count)
+            chosen = SPLITS[split].seed if seed is None else seed
+            made = _make(law, chosen, number, truth, cache, console)
+        if grid is not None:
+            made = datasets.on_grid(made, grid)
+        if out is not None:
+            datasets.write(out, made)
+        if plot is not None:
+            from .figures import parameters_and_solutions
+
+            parameters_and_solutions(made, plot, SHOWN)
+    except (ValueError, DatasetError, RuntimeError, OSError) as error:
+        _stop(str(error))
+    summary = _summary(made, time.perf_counter() - began, out, plot)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
+    else:
+        _print(summary, Console())
+
+
+def _make(law: Law, seed: int, count: int, truth: bool, cache: Path | None, console: Console) -> Dataset:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(f"solving {law.name}", total=count)
+
+        def progress(done: int) -> None:
+            bar.advance(task, done)
+
+        if cache is None:
+            return datasets.build(law, seed, count, truth, progress)
+        return datasets.cached(law, seed, count, cache, truth, progress)
+
+
+def _summary(made: Dataset, seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
+    return {
+        "problem": made.problem,
+        "count": made.count,
+        "phi": {"name": made.phi_name, "shape": list(made.phi.shape)},
+        "solution": {"name": "u", "shape": list(made.solution.shape)},
+        "beside": {
+            name: relative_error(values, made.solution).as_dict()
+            for name, values in made.companions.items()
+        },
+        "law": made.law,
+        "origin": made.origin,
+        "seconds": round(seconds, 3),
+        "out": None if out is None else str(out),
+        "plot": None if plot is None else str(plot),
+    }
+
+
+def _print(summary: dict[str, Any], console: Console) -> None:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("problem", f"[bold]{summary['problem']}[/], {summary['count']} φ")
+    for kind in ("phi", "solution"):
+        shape = " × ".join(map(str, summary[kind]["shape"]))
+        table.add_row("φ" if kind == "phi" else "solution", f"{summary[kind]['name']}  {shape}")
+    for name, error in summary["beside"].items():
+        table.add_row(name, f"{error['mean']:.3%} from u (max {error['max']:.3%})")
+    table.add_row("time", f"{summary['seconds']:.1f} s")
+    for kind in ("out", "plot"):
+        if summary[kind]:
+            table.add_row("written", summary[kind])
+    console.print(table)
+
+
+def _stop(message: str) -> NoReturn:
+    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,142 @@
+"""Convection u_t + β(x) u_x = 0 on (0, 1)², u(x, 0) = sin πx, u(0, t) = sin(πt/2); φ is β."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64
+from scipy.interpolate import CubicSpline
+
+from ..condition import Condition, Fit
+from ..domain import Box
+from ..problem import Problem
+from . import checks, convection_reference
+from .arrays import AnyArray, namespace
+from .fields import squared_exponential_field, squared_exponential_modes
+from .noise import normals
+
+
+@dataclass(frozen=True)
+class Convection:
+    """β = v − min v + 1, v a Gaussian random field with covariance exp(−|x − y|²/(2 length²)).
+
+    φ is β at x = 0, 1/(sensors − 1), …, 1, and the minimum is taken there. Between sensors β is the
+    cubic spline through them (`speed`); the reference uses the same.
+    """
+
+    length: float = 0.2
+    sensors: int = 101
+
+    name: ClassVar[str] = "convection"
+    equation: ClassVar[str] = "u_t + beta(x) u_x = 0 on (0,1)^2, u(x,0)=sin(pi x), u(0,t)=sin(pi t/2)"
+    phi_name: ClassVar[str] = "beta"
+    phi_dims: ClassVar[tuple[str, ...]] = ("sensor",)
+    solution_dims: ClassVar[tuple[str, ...]] = ("t", "x")
+    version: ClassVar[int] = 1
+    batch: ClassVar[int] = 50
+
+    def __post_init__(self) -> None:
+        checks.require_positive_fields(self, "length")
+        checks.require_at_least("Convection: sensors", self.sensors, 4, "points")
+
+    def problem(self, pde: type[Condition] = Fit, data_weight: float = 10.0) -> Problem:
+        """The PDE as conditions. With `pde=Enforce` its rows hold exactly where there are fewer of them
+        than functions, and initial and inflow values are fitted: an equality-constrained QP."""
+        box = Box(x=(0, 1), t=(0, 1))
+        conditions = [
+            pde(
+                lambda u, z, beta: u.d("t") + speed(beta, z.x) * u.d("x"),
+                on=box.interior,
+                name="equation",
+            ),
+            Fit(
+                lambda u, z, beta: u() - jnp.sin(jnp.pi * z.x),
+                on=box.face(t=0),
+                weight=data_weight,
+                name="initial",
+            ),
+            Fit(
+                lambda u, z, beta: u() - jnp.sin(jnp.pi * z.t / 2),
+                on=box.face(x=0),
+                weight=data_weight,
+                name="inflow",
+            ),
+        ]
+        return Problem(box, conditions, parameter=self.draw)
+
+    def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
+        """β number start … start + count − 1 of a seed; the same on every machine."""
+        checks.require_count(count)
+        shape = (2, squared_exponential_modes(self.length))
+        noise = [normals(seed, start + k, shape) for k in range(count)]
+        return np.asarray(self._speeds(np.stack(noise)))
+
+    def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
+        """One β from a JAX key."""
+        return self._speeds(jr.normal(key, (2, squared_exponential_modes(self.length))))
+
+    def check(self, beta: Any) -> Float64[np.ndarray, "count n"]:
+        """β at any number of evenly spaced points with both ends, as a batch in float64."""
+        beta = checks.as_batch(beta, "beta", 1, "points along x")
+        checks.require_at_least("beta", beta.shape[1], 4, "points")
+        bad = np.flatnonzero((beta <= 0).any(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"beta must be positive everywhere (the wave enters at x = 0); its smallest "
+                f"value is {beta.min():.6g} ({checks.numbered(bad)})"
+            )
+        between = speed(beta, np.linspace(0.0, 1.0, 8 * (beta.shape[1] - 1) + 1))
+        bad = np.flatnonzero((between <= 0).any(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"beta is too rough for its {beta.shape[1]} points: the cubic spline through them "
+                f"falls to {between.min():.3g} between points ({checks.numbered(bad)}); give more points"
+            )
+        return beta
+
+    def reference(self, beta: Any) -> Float64[np.ndarray, "count t x"]:
+        """The exact u at t = j/100 (axis 1) and x = i/100 (axis 2), by characteristics."""
+        beta = self.check(beta)
+        return convection_reference.characteristics(beta, slopes(beta))
+
+    def companions(self, beta: Any, truth: bool = False) -> dict[str, np.ndarray]:
+        """u_box: the box scheme on the same grid, which published results are measured against."""
+        beta = self.check(beta)
+        return {"u_box": convection_reference.box_scheme(speed(beta, np.linspace(0.0, 1.0, 101)))}
+
+    def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
+        grid = np.linspace(0.0, 1.0, 101)
+        return {"sensor": np.linspace(0.0, 1.0, phi.shape[-1]), "t": grid, "x": grid}
+
+    def _speeds(self, noise: Any) -> Any:
+        v = squared_exponential_field(noise, np.linspace(0.0, 1.0, self.sensors), self.length)
+        return v - v.min(axis=-1, keepdims=True) + 1
+
+
+def speed(
+    beta: Float[AnyArray, "*batch n"], x: Float[AnyArray, "*points"] | float
+) -> Float[AnyArray, "..."]:
+    """β(x) anywhere in [0, 1], from its values at n evenly spaced sensors: their cubic spline."""
+    xp = namespace(beta, x)
+    intervals = beta.shape[-1] - 1
+    position = xp.asarray(x) * intervals
+    left = xp.clip(xp.floor(position), 0, intervals - 1).astype(int)
+    return xp.asarray(convection_reference.hermite(beta, slopes(beta), left, position - left))
+
+
+def slopes(beta: Float[AnyArray, "*batch n"]) -> Float[AnyArray, "*batch n"]:
+    """Slopes of the (not-a-knot) cubic spline at the sensors, per sensor spacing."""
+    return beta @ _slope_matrix(beta.shape[-1])
+
+
+@cache
+def _slope_matrix(n: int) -> np.ndarray:
+    """A spline is linear in its data, so its slopes are one matrix times the values."""
+    knots = np.arange(float(n))
+    matrix = np.ascontiguousarray(CubicSpline(knots, np.eye(n))(knots, 1).T)
+    matrix.setflags(write=False)
+    return matrix

@@ -1,0 +1,95 @@
+"""Darcy's equation as conditions on the nodes and faces of a grid; the same numbers as `darcy_grid`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..condition import Condition, Energy, Enforce, Fit
+from ..domain import Box
+from ..points import Points
+from ..problem import Problem
+from .darcy_grid import face_coefficients
+
+
+def problem(
+    grid: int, draw: Callable[[jax.Array], Float[Array, "grid grid"]], form: str, walls: bool
+) -> Problem:
+    """−∇·(ν∇u) = 1 for ν at grid × grid nodes; `walls` adds u = 0 at the boundary nodes."""
+    if form not in _FORMS:
+        raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}; found {form!r}.")
+    conditions = _FORMS[form](grid)
+    if walls:
+        edge = Points(_boundary(grid))
+        conditions = [*conditions, Enforce(lambda u, z, nu: u(), on=edge, name="walls")]
+    return Problem(Box(x=(0, 1), y=(0, 1)), conditions, parameter=draw)
+
+
+def _energy(grid: int) -> list[Condition]:
+    """½ν (u_x² + u_y²) by one point in the middle of each face, −u by the nodes; cells of h²."""
+    h = 1 / (grid - 1)
+    nodes, middles = np.arange(1, grid - 1) * h, (np.arange(grid - 1) + 0.5) * h
+    cells = lambda x, y: Points(_mesh(x, y), weights=np.full(len(x) * len(y), h**2))
+    across_x = lambda u, z, nu: 0.5 * face_coefficients(nu)[0].ravel()[z.index] * u.d("x") ** 2
+    across_y = lambda u, z, nu: 0.5 * face_coefficients(nu)[1].ravel()[z.index] * u.d("y") ** 2
+    return [
+        Energy(across_x, on=cells(middles, nodes), name="energy across x"),
+        Energy(across_y, on=cells(nodes, middles), name="energy across y"),
+        Energy(lambda u, z, nu: -u(), on=cells(nodes, nodes), name="source"),
+    ]
+
+
+def _conservative(grid: int) -> list[Condition]:
+    nodes = _interior(grid, 1)
+
+    def balance(u: Any, z: Any, nu: Any) -> Any:
+        i, j = z.node[0], z.node[1]
+        east, west, north, south = (
+            (nu[i, j] + nu[i + a, j + b]) / 2 * (u() - u.at(name)()) for name, (a, b) in _SIDES.items()
+        )
+        return (east + west + north + south) * (grid - 1) ** 2 - 1
+
+    return [Fit(balance, on=_stencil(grid, nodes, 1), name="equation")]
+
+
+def _wide(grid: int) -> list[Condition]:
+    nodes = _interior(grid, 2)
+
+    def balance(u: Any, z: Any, nu: Any) -> Any:
+        i, j = z.node[0], z.node[1]
+        outflow = sum(nu[i + a, j + b] * (u() - u.at(name)()) for name, (a, b) in _SIDES.items())
+        return outflow * ((grid - 1) / 2) ** 2 - 1
+
+    return [Fit(balance, on=_stencil(grid, nodes, 2), name="equation")]
+
+
+_FORMS: dict[str, Callable[[int], list[Condition]]] = {
+    "energy": _energy,
+    "conservative": _conservative,
+    "wide": _wide,
+}
+_SIDES = {"east": (1, 0), "west": (-1, 0), "north": (0, 1), "south": (0, -1)}
+
+
+def _stencil(grid: int, nodes: np.ndarray, reach: int) -> Points:
+    """Nodes with their four neighbours, `reach` steps away, as partners."""
+    h = 1 / (grid - 1)
+    sides = {name: (nodes + reach * np.asarray(step)) * h for name, step in _SIDES.items()}
+    return Points(nodes * h, partners=sides, node=nodes)
+
+
+def _interior(grid: int, margin: int) -> np.ndarray:
+    """Numbers (i, j) of the nodes at least `margin` away from the boundary."""
+    inside = np.arange(margin, grid - margin)
+    return _mesh(inside, inside)
+
+
+def _boundary(grid: int) -> np.ndarray:
+    nodes = _mesh(np.linspace(0, 1, grid), np.linspace(0, 1, grid))
+    return nodes[(nodes * (1 - nodes)).prod(axis=1) == 0]
+
+
+def _mesh(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.stack([m.ravel() for m in np.meshgrid(x, y, indexing="ij")], axis=-1)

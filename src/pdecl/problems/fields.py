@@ -1,0 +1,91 @@
+"""Gaussian random fields: from white noise to values on a grid.
+
+Each field is a finite sum Σ_k s_k ξ_k e_k(x) with independent standard normals ξ_k, orthonormal
+functions e_k and standard deviations s_k given by a formula. No matrix is factorised, so a field
+depends on its noise smoothly and is the same on every machine to rounding. Noise may be a NumPy
+or a JAX array, with any leading batch axes.
+"""
+
+from functools import cache
+from math import ceil
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from .arrays import AnyArray
+
+
+def neumann_field(
+    noise: Float[AnyArray, "*batch n n"], tau: float, power: float
+) -> Float[AnyArray, "*batch n n"]:
+    """Field on the n × n nodes of the unit square with covariance (−Δ + τ²)^(−power).
+
+    Δ carries zero Neumann conditions: e_k = c_k cos(πk₁x) cos(πk₂y), s_k = (π²|k|² +
+    τ²)^(−power/2), k₁, k₂ < n, where c_k makes e_k orthonormal. As in the published data the
+    constant mode is left out, so a field has mean zero.
+    """
+    modes = np.arange(noise.shape[-1])
+    deviations = (np.pi**2 * (modes[:, None] ** 2 + modes**2) + tau**2) ** (-power / 2)
+    deviations[0, 0] = 0.0
+    cosines = _cosines(noise.shape[-1])
+    return cosines @ (deviations * noise) @ cosines.T
+
+
+def periodic_field(
+    noise: Float[AnyArray, "*batch 2 modes"],
+    points: Float64[np.ndarray, " n"],
+    gamma: float,
+    tau: float,
+    sigma: float,
+) -> Float[AnyArray, "*batch n"]:
+    """Periodic field on (0, 1) with mean zero and covariance σ²(−Δ + τ²)^(−γ), at the given points.
+
+    Σ_k √2 σ ((2πk)² + τ²)^(−γ/2) (ξ_k cos 2πkx + η_k sin 2πkx), k = 1 … modes; noise[0] is ξ and
+    noise[1] is η.
+    """
+    frequencies = 2 * np.pi * np.arange(1, noise.shape[-1] + 1)
+    deviations = np.sqrt(2.0) * sigma * (frequencies**2 + tau**2) ** (-gamma / 2)
+    return _harmonics(noise, points, frequencies, deviations)
+
+
+def squared_exponential_field(
+    noise: Float[AnyArray, "*batch 2 modes"], points: Float64[np.ndarray, " n"], length: float
+) -> Float[AnyArray, "*batch n"]:
+    """Field on [0, 1] with covariance exp(−|x − y|²/(2 length²)), at the given points.
+
+    The field is drawn on a circle of circumference P = 1 + 10·length. The circle's covariance is
+    the sum of the wanted one over all turns, and on [0, 1] a turn away means at least 10 lengths:
+    exp(−50) = 2e−22. On the circle the modes are known: variance √(2π) (length/P)
+    exp(−(2πk·length/P)²/2), twice that for the cosine and sine of k ≥ 1. Column 0 of the noise is
+    the constant (its sine is zero).
+    """
+    period = 1 + 10 * length
+    frequencies = 2 * np.pi * np.arange(noise.shape[-1]) / period
+    variances = np.sqrt(2 * np.pi) * length / period * np.exp(-((frequencies * length) ** 2) / 2)
+    variances[1:] *= 2
+    return _harmonics(noise, points, frequencies, np.sqrt(variances))
+
+
+def squared_exponential_modes(length: float) -> int:
+    """How many modes `squared_exponential_field` needs: the first left out is below 1e−17."""
+    return ceil(12.6 * (1 + 10 * length) / (2 * np.pi * length)) + 1
+
+
+def _harmonics(
+    noise: AnyArray, points: np.ndarray, frequencies: np.ndarray, deviations: np.ndarray
+) -> AnyArray:
+    angles = frequencies[:, None] * points
+    scaled = noise * deviations
+    return scaled[..., 0, :] @ np.cos(angles) + scaled[..., 1, :] @ np.sin(angles)
+
+
+@cache
+def _cosines(n: int) -> np.ndarray:
+    """Values of 1, √2 cos πx, √2 cos 2πx, … at the n nodes, one column for each."""
+    nodes = np.arange(n)
+    # The angle is reduced in whole numbers first, so that high modes lose no digits.
+    angles = np.pi * (np.outer(nodes, nodes) % (2 * (n - 1))) / (n - 1)
+    values = np.sqrt(2.0) * np.cos(angles)
+    values[:, 0] = 1.0
+    values.setflags(write=False)
+    return values

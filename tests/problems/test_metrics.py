@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from pdecl.metrics import relative_error, relative_l2, residual_loss, summarise
+
+
+def test_relative_l2_by_hand():
+    reference = np.array([[[3.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    u = reference + np.array([[[0.0, 0.5], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.3]]])
+    np.testing.assert_allclose(relative_l2(u, reference), [0.1, 0.3])
+    summary = relative_error(u, reference)
+    assert (summary.mean, summary.max, summary.count) == pytest.approx((0.2, 0.3, 2))
+    assert summary.std == pytest.approx(0.1)
+    assert str(summary) == "20.000% ± 10.000% (max 30.000%, 2 φ)"
+    assert summary.as_dict()["count"] == 2
+
+
+def test_residual_loss_is_the_mean_of_the_plain_sums_of_squares():
+    residuals = np.array([[[1.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 3.0]]])
+    assert residual_loss(residuals) == pytest.approx((5 + 9) / 2)
+
+
+def test_a_nan_does_not_hide_in_a_mean():
+    good = np.ones((3, 4))
+    bad = good.copy()
+    bad[2, 1] = np.nan
+    for call in (
+        lambda: relative_l2(bad, good),
+        lambda: relative_l2(good, bad),
+        lambda: residual_loss(bad),
+    ):
+        with pytest.raises(ValueError, match="1 of 3 φ, first number 2"):
+            call()
+
+
+def test_wrong_grids_are_named():
+    with pytest.raises(ValueError, match="same grid"):
+        relative_l2(np.ones((2, 4)), np.ones((2, 5)))
+    with pytest.raises(ValueError, match="zero everywhere"):
+        relative_l2(np.ones((1, 4)), np.zeros((1, 4)))
+    with pytest.raises(ValueError, match="first axis over φ"):
+        relative_l2(np.ones(4), np.ones(4))
+    with pytest.raises(ValueError, match="one number for each φ"):
+        summarise(np.ones(0))

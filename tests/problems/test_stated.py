@@ -1,0 +1,105 @@
+"""The three PDEs as stated for the layer agree with their references and with closed forms."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pdecl
+from pdecl.problems import Burgers, Convection, Darcy
+from pdecl.problems.darcy_grid import conservative_residual, wide_residual
+from pdecl.system import build
+
+
+def residuals(problem, function, phi):
+    """Root mean squares of the conditions for one given function in the place of u."""
+    basis = lambda x, phi: function(x)[None]
+    system = build(problem, basis, jnp.asarray(phi), problem.draw(200), hold_jets=False)
+    return {name: float(value) for name, value in system.residuals(jnp.ones(1)).items()}
+
+
+def test_burgers_by_a_closed_form_of_cole_and_hopf():
+    """θ = 1 + ½ exp(−4π²νt) cos 2πx solves the heat equation; u = −2ν θ_x/θ solves Burgers'."""
+    nu = 0.05
+
+    def exact(z):
+        fade = 0.5 * jnp.exp(-4 * jnp.pi**2 * nu * z[1])
+        angle = 2 * jnp.pi * z[0]
+        return 4 * jnp.pi * nu * fade * jnp.sin(angle) / (1 + fade * jnp.cos(angle))
+
+    sensors = jnp.stack([exact(jnp.array([x, 0.0])) for x in np.linspace(0, 1, 101)])
+    law = Burgers(viscosity=nu)
+    found = residuals(law.problem(), exact, sensors)
+    assert max(found.values()) < 1e-10
+    wrong = residuals(Burgers(viscosity=2 * nu).problem(), exact, sensors)
+    assert wrong["equation"] > 0.1
+
+
+@pytest.mark.parametrize("pde", [pdecl.Fit, pdecl.Enforce])
+def test_convection_by_a_closed_form(pde):
+    """β = 1 + x is its own spline; the characteristic through (x, t) has (1 + x)e^(−t) constant."""
+
+    def exact(z):
+        foot = (1 + z[0]) * jnp.exp(-z[1]) - 1
+        entry = z[1] - jnp.log1p(z[0])
+        return jnp.where(foot > 0, jnp.sin(jnp.pi * foot), jnp.sin(jnp.pi * entry / 2))
+
+    beta = 1 + np.linspace(0, 1, 101)
+    found = residuals(Convection().problem(pde), exact, beta)
+    assert max(found.values()) < 1e-10
+    assert residuals(Convection().problem(pde), exact, 2 * beta)["equation"] > 0.1
+
+
+LAW = Darcy(grid=15)
+NU = LAW.sample(3, 1)[0]
+
+
+def hats(grid):
+    """All nodal functions of the grid that vanish on the boundary."""
+    inside = (grid - 2) ** 2
+    values = np.zeros((grid, grid, inside))
+    values[1:-1, 1:-1] = np.eye(inside).reshape(grid - 2, grid - 2, inside)
+    return jnp.asarray(values)
+
+
+@pytest.mark.parametrize("form", ["energy", "conservative"])
+def test_darcy_with_every_nodal_function_is_the_finite_difference_solution(form):
+    problem = LAW.problem(form, walls=False)
+    box = problem.domain
+    basis = pdecl.ElementBasis(box, hats(15))
+    solution = pdecl.solve(problem, basis, NU)
+    reference = LAW.reference(NU)[0]
+    found = np.asarray(solution(box.mesh(15, 15))).reshape(15, 15)
+    assert np.linalg.norm(found - reference) < 1e-6 * np.linalg.norm(reference)
+
+
+@pytest.mark.parametrize(
+    ("form", "residual"), [("conservative", conservative_residual), ("wide", wide_residual)]
+)
+def test_darcy_residuals_are_those_of_the_grid(form, residual):
+    u = np.random.default_rng(0).normal(size=(15, 15))
+    problem = LAW.problem(form)
+    basis = pdecl.GridBasis(problem.domain, jnp.asarray(u)[..., None])
+    system = build(problem, basis, jnp.asarray(NU), problem.draw(1))
+    (values, *_) = (system.values(0, system.fields(jnp.ones(1))),)
+    np.testing.assert_allclose(np.ravel(values), np.ravel(residual(NU, u)), rtol=1e-9)
+
+
+def test_darcy_walls_are_enforced():
+    problem = LAW.problem("energy")
+    every = jnp.asarray(np.eye(15**2).reshape(15, 15, 15**2))
+    solution = pdecl.solve(problem, pdecl.ElementBasis(problem.domain, every), NU)
+    reference = LAW.reference(NU)[0]
+    found = np.asarray(solution(problem.domain.mesh(15, 15))).reshape(15, 15)
+    assert np.abs(found[0]).max() < 1e-10
+    assert np.linalg.norm(found - reference) < 1e-6 * np.linalg.norm(reference)
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="conservative"):
+        LAW.problem("spectral")
+
+
+@pytest.mark.parametrize("law", [Burgers(), Convection(), Darcy(grid=15)])
+def test_parameters_for_training_have_the_shape_of_those_for_testing(law):
+    problem = law.problem()
+    assert problem.check(law.sample(2, 1)[0]).shape == law.sample(2, 1)[0].shape

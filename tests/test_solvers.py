@@ -1,0 +1,224 @@
+"""Every solver on every shape of system, against NumPy and SciPy."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pdecl
+from pdecl.gram import Gram
+from pdecl.solvers.quadratic import minimise
+from pdecl.system import Model
+
+# A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
+# rows of condition number 100.
+SOLVERS = {
+    "cholesky": (pdecl.Cholesky(), 1e-9),
+    "qr": (pdecl.QR(), 1e-9),
+    "svd": (pdecl.SVD(), 1e-9),
+    "cg": (pdecl.CG(), 1e-7),
+    "gmres": (pdecl.GMRES(), 1e-7),
+    "lsmr": (pdecl.LSMR(), 1e-7),
+}
+DIRECT = [name for name, (solver, _) in SOLVERS.items() if solver.direct]
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+every_direct_solver = pytest.mark.parametrize("name", DIRECT)
+SHAPES = {"tall": (40, 12), "square": (12, 12), "wide": (8, 20)}
+
+
+def matrix(rows, columns, condition=100.0, rank=None, seed=0):
+    """A random matrix of the given condition number and rank, with largest singular value one."""
+    rng = np.random.default_rng(seed)
+    k = min(rows, columns)
+    left = np.linalg.qr(rng.normal(size=(rows, k)))[0]
+    right = np.linalg.qr(rng.normal(size=(columns, k)))[0]
+    values = np.geomspace(1, 1 / condition, k)
+    values[rank if rank is not None else k :] = 0
+    return (left * values) @ right.T
+
+
+def model(A=None, b=None, C=None, d=None, K=None, slope=None):
+    """½‖Aω − b‖² + ½ωᵀKω − slopeᵀω subject to Cω = d, as seen from ω = 0."""
+    given = [M for M in (A, C, K) if M is not None]
+    N = given[0].shape[1]
+    operator = lambda M: None if M is None else lx.MatrixLinearOperator(jnp.asarray(M))
+    vector = lambda v: jnp.zeros(0) if v is None else -jnp.asarray(v)
+    E, D = (None, None) if K is None else (operator(np.eye(N)), jnp.asarray(K)[None])
+    g = jnp.zeros(N) if slope is None else -jnp.asarray(slope)
+    return Model(operator(A), vector(b), E, D, g, operator(C), vector(d))
+
+
+def solve(solver, ridge=1e-14, **parts):
+    m = model(**parts)
+    return np.asarray(_minimise(m, jnp.full(m.g.size, ridge), solver)[0])
+
+
+@partial(jax.jit, static_argnums=2)
+def _minimise(m, ridge, solver):
+    return minimise(m, ridge, jnp.zeros_like(ridge), solver)
+
+
+def relative(found, wanted):
+    return np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+
+
+@every_solver
+@pytest.mark.parametrize("shape", SHAPES)
+def test_least_squares_agrees_with_lstsq(name, shape):
+    solver, accuracy = SOLVERS[name]
+    A = matrix(*SHAPES[shape])
+    b = np.random.default_rng(1).normal(size=A.shape[0])
+    assert relative(solve(solver, A=A, b=b), np.linalg.lstsq(A, b)[0]) < accuracy
+
+
+@every_solver
+def test_equalities_with_fewer_rows_than_functions_have_the_shortest_solution(name):
+    solver, accuracy = SOLVERS[name]
+    C = matrix(8, 20)
+    d = np.random.default_rng(1).normal(size=8)
+    found = solve(solver, ridge=1e-10, C=C, d=d)
+    assert relative(found, np.linalg.pinv(C) @ d) < accuracy
+    assert np.abs(C @ found - d).max() < 1e-10
+
+
+@every_solver
+def test_equality_constrained_fit_agrees_with_the_kkt_matrix(name):
+    solver, accuracy = SOLVERS[name]
+    A, C = matrix(30, 12), matrix(5, 12, condition=5, seed=1)
+    rng = np.random.default_rng(2)
+    b, d = rng.normal(size=30), rng.normal(size=5)
+    kkt = np.block([[A.T @ A, C.T], [C, np.zeros((5, 5))]])
+    wanted = scipy.linalg.solve(kkt, np.concatenate([A.T @ b, d]))[:12]
+    found = solve(solver, A=A, b=b, C=C, d=d)
+    assert relative(found, wanted) < 100 * accuracy
+    assert np.abs(C @ found - d).max() < 1e-8
+
+
+@every_solver
+def test_energy_agrees_with_the_stiffness_matrix(name):
+    solver, accuracy = SOLVERS[name]
+    root = matrix(12, 12, condition=10)
+    K, slope = root.T @ root, np.random.default_rng(1).normal(size=12)
+    assert relative(solve(solver, K=K, slope=slope), np.linalg.solve(K, slope)) < 10 * accuracy
+
+
+@every_direct_solver
+def test_more_equalities_than_functions_violation_first_then_fit(name):
+    solver, _ = SOLVERS[name]
+    # Rank 6 of 10: the equalities, which contradict each other, leave four directions to the fit.
+    C, A = matrix(20, 10, condition=5, rank=6), matrix(15, 10, condition=5, seed=1)
+    rng = np.random.default_rng(2)
+    d, b = rng.normal(size=20), rng.normal(size=15)
+    particular = np.linalg.pinv(C) @ d
+    null = scipy.linalg.null_space(C)
+    wanted = particular + null @ np.linalg.lstsq(A @ null, b - A @ particular)[0]
+    assert relative(solve(solver, A=A, b=b, C=C, d=d), wanted) < 1e-6
+
+
+@every_direct_solver
+def test_rank_deficient_rows_give_the_shortest_fit(name):
+    solver, _ = SOLVERS[name]
+    A = matrix(40, 12, condition=5, rank=7)
+    b = np.random.default_rng(1).normal(size=40)
+    found = solve(solver, ridge=1e-9, A=A, b=b)
+    assert relative(found, np.linalg.pinv(A, rcond=1e-10) @ b) < 1e-6
+
+
+@every_direct_solver
+def test_badly_scaled_columns_do_not_matter_to_the_layer(name):
+    """Functions of sizes from 1e-5 to 1e5 give the same u: columns are scaled before the solve."""
+    solver, _ = SOLVERS[name]
+    box = pdecl.Box(x=(0, 1))
+    sizes = jnp.logspace(-5, 5, 8)
+    problem = pdecl.Problem(box, [pdecl.Fit(lambda u, z, phi: u() - jnp.exp(z.x), on=box.interior)])
+    chebyshev = lambda x, phi: jnp.cos(jnp.arange(8) * jnp.arccos(0.98 * (2 * x[0] - 1)))
+    points = box.mesh(30)
+    plain = pdecl.solve(problem, chebyshev, solver=solver)(points)
+    scaled = pdecl.solve(problem, lambda x, phi: sizes * chebyshev(x, phi), solver=solver)(points)
+    assert np.abs(plain - scaled).max() < 1e-9
+    assert np.abs(plain - np.exp(points[:, 0])).max() < 1e-6
+
+
+def test_refinement_wins_back_what_the_gram_matrix_loses():
+    """With condition number 1e5, squared 1e10, plain normal equations are off by 1e-6 or more."""
+    A = matrix(60, 20, condition=1e5)
+    exact = np.random.default_rng(1).normal(size=20)
+    plain = np.linalg.solve(A.T @ A, A.T @ (A @ exact))
+    refined = solve(pdecl.Cholesky(), ridge=1e-20, A=A, b=A @ exact)
+    assert relative(refined, exact) < 1e-9
+    assert relative(refined, exact) < 0.01 * relative(plain, exact)
+
+
+@every_solver
+def test_vmap_equals_a_loop(name):
+    solver, accuracy = SOLVERS[name]
+    A = jnp.stack([jnp.asarray(matrix(20, 6, seed=seed)) for seed in range(3)])
+    b = jnp.asarray(np.random.default_rng(1).normal(size=(3, 20)))
+    one = lambda A, b: minimise(model(A=A, b=b), jnp.full(6, 1e-14), jnp.zeros(6), solver)[0]
+    together = jax.jit(jax.vmap(one))(A, b)
+    alone = jnp.stack([jax.jit(one)(A[i], b[i]) for i in range(3)])
+    assert relative(together, alone) < accuracy
+
+
+@every_solver
+def test_a_gram_operator_is_inverted(name):
+    solver, accuracy = SOLVERS[name]
+    R = matrix(30, 10, condition=10)
+    gram = Gram(((lx.MatrixLinearOperator(jnp.asarray(R)), None),), jnp.full(10, 1e-3))
+    f = jnp.asarray(np.random.default_rng(1).normal(size=10))
+    x, effort = jax.jit(lambda f: solver.apply(solver.prepare(gram), gram, f))(f)
+    assert relative(x, np.linalg.solve(R.T @ R + 1e-3 * np.eye(10), f)) < accuracy
+    assert bool(effort.converged)
+
+
+@pytest.mark.parametrize("solver", [pdecl.CG(max_steps=2), pdecl.LSMR(max_steps=2)])
+def test_an_iterative_solver_that_gives_up_says_so(solver):
+    gram = Gram(((lx.MatrixLinearOperator(jnp.asarray(matrix(30, 10))), None),), jnp.full(10, 1e-8))
+    _, effort = solver.apply(None, gram, jnp.ones(10))
+    assert not bool(effort.converged)
+
+
+@pytest.mark.parametrize(
+    "kind", [pdecl.Cholesky, pdecl.QR, pdecl.SVD, pdecl.CG, pdecl.GMRES, pdecl.LSMR]
+)
+@pytest.mark.parametrize("ridge", [0.0, -1e-3, 2.0])
+def test_a_ridge_that_makes_no_sense_is_refused(kind, ridge):
+    with pytest.raises(ValueError, match="ridge"):
+        kind(ridge=ridge)
+
+
+# Each new shape is a compilation, so there are few of them and many values.
+shapes = st.sampled_from([(1, 1), (7, 3), (3, 7), (5, 5)])
+triples = st.sampled_from([(1, 1, 6), (3, 2, 8), (6, 12, 6)])
+seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(shape=shapes, seed=seeds, exponent=st.integers(-6, 6))
+def test_the_fit_is_stationary_for_any_shape_and_scale(shape, seed, exponent):
+    """∇F = Aᵀ(Aω − b) + ridge·ω vanishes, whatever the shape and the size of the data."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.normal(size=shape), 10.0**exponent * rng.normal(size=shape[0])
+    x = solve(pdecl.Cholesky(), ridge=1e-6, A=A, b=b)
+    assert np.linalg.norm(A.T @ (A @ x - b) + 1e-6 * x) <= 1e-10 * np.linalg.norm(A.T @ b)
+
+
+@settings(max_examples=60, deadline=None)
+@given(triple=triples, seed=seeds)
+def test_equalities_hold_and_multipliers_balance_the_fit(triple, seed):
+    m, n, N = triple
+    rng = np.random.default_rng(seed)
+    A, b, C, d = (rng.normal(size=s) for s in [(n, N), (n,), (m, N), (m,)])
+    parts = model(A=A, b=b, C=C, d=d)
+    x, y = map(np.asarray, _minimise(parts, jnp.full(N, 1e-6), pdecl.Cholesky())[:2])
+    scale = np.linalg.norm(A.T @ b) + np.linalg.norm(C.T @ y)
+    assert np.abs(C @ x - d).max() <= 1e-8 * (1 + np.abs(d).max()) * np.linalg.cond(C) ** 2
+    assert (
+        np.linalg.norm(A.T @ (A @ x - b) + 1e-6 * x + C.T @ y) <= 1e-8 * scale * np.linalg.cond(C) ** 2
+    )

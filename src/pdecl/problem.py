@@ -127,7 +127,7 @@ class Problem(eqx.Module):
             points = on(key)
             if not isinstance(points, Points):
                 raise TypeError(
-                    f"`on` was given as a function; it must return Points, found {type(points).__name__}."
+                    f"`on` is a function, so it must return Points; found {type(points).__name__}."
                 )
         if points.coords.shape[1] != len(self.domain.names):
             raise ValueError(

@@ -82,15 +82,15 @@ def solve(
 
     - `phi`: the problem's parameter; with `batch=True` every array in it has a first axis more, and
       what does not depend on φ is evaluated once for all.
-    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`, `LSMR()`),
-      or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a problem is linear is
+    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`,
+      `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a problem is linear is
       found out; affine ones need one linear solve.
     - `key`: shifts or draws the points; without one they are always the same.
     - `points`: the points themselves, from `problem.draw`, in the place of drawing them here.
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
-    - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge must be 1e-5 or more
-      and gradients are good to a digit or two, or wrong where the basis is nearly dependent.
+    - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
+      gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
     Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
     `vmap` and `grad`.
@@ -203,7 +203,8 @@ def _inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
     names, bounds = problem.domain.names, problem.domain.bounds
     if coords.ndim != 2 or coords.shape[1] != len(names):
         raise ValueError(
-            f"points must have shape (n, {len(names)}), columns {', '.join(names)}; found {coords.shape}."
+            f"points must have shape (n, {len(names)}), columns {', '.join(names)}; "
+            f"found {coords.shape}."
         )
     if coords.shape[0] == 0:
         raise ValueError("points: there are none.")

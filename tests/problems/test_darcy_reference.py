@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
+import skfem
 
 from pdecl.metrics import relative_l2
 from pdecl.problems import Darcy
@@ -92,7 +93,6 @@ def test_constant_coefficient_has_the_series_solution():
 
 
 def test_pixel_elements_agree_with_scikit_fem():
-    skfem = pytest.importorskip("skfem")
     from skfem.helpers import dot, grad
 
     nodes, refine = 13, 4

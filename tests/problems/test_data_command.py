@@ -42,7 +42,6 @@ def test_seed_split_and_cache(tmp_path):
 
 @pytest.mark.parametrize("problem", ["burgers", "convection"])
 def test_draws(problem, tmp_path):
-    pytest.importorskip("matplotlib")
     picture = tmp_path / "deep" / "p.png"
     result = run(problem, "--count", 2, "--plot", picture)
     assert result.exit_code == 0, result.output
@@ -50,7 +49,6 @@ def test_draws(problem, tmp_path):
 
 
 def test_reads_a_file_and_coarsens_it(tmp_path):
-    pytest.importorskip("matplotlib")
     datasets.write(tmp_path / "d.nc", datasets.build(Darcy(grid=41), 3, 2, truth=True))
     out, picture = tmp_path / "e.nc", tmp_path / "e.png"
     result = run("darcy", "--from", tmp_path / "d.nc", "--grid", 21, "--out", out, "--plot", picture)

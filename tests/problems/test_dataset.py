@@ -3,8 +3,10 @@
 import json
 import os
 
+import h5py
 import numpy as np
 import pytest
+import xarray
 
 from pdecl import dataset as datasets
 from pdecl.dataset import DatasetError
@@ -33,8 +35,6 @@ def test_round_trip(name, tmp_path):
 
 
 def test_others_can_open_it(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    xarray = pytest.importorskip("xarray")
     made = datasets.build(LAWS["convection"], 3, 2)
     datasets.write(tmp_path / "data.nc", made)
     with h5py.File(tmp_path / "data.nc") as file:
@@ -61,7 +61,6 @@ def test_truncated_files_are_noticed(path, keep):
 
 
 def test_changed_numbers_are_noticed(path):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path, "r+") as file:
         values = file["u"][()]
         values[2, 50, 50] += 1e-12
@@ -85,7 +84,6 @@ def test_any_flipped_byte_is_noticed_or_harmless(path):
 
 
 def test_other_files_are_refused_by_name(tmp_path):
-    h5py = pytest.importorskip("h5py")
     with pytest.raises(DatasetError, match="there is no file"):
         datasets.read(tmp_path / "none.nc")
     with h5py.File(tmp_path / "other.nc", "w") as file:

@@ -1,5 +1,6 @@
 """Files of the published kinds, read in place of ours."""
 
+import h5py
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -16,7 +17,6 @@ CONVECTION = datasets.build(Convection(), 3, 3)
 
 def save_matlab73(path, **arrays):
     """MATLAB 7.3: HDF5 after a 512-byte header, axes reversed."""
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w", userblock_size=512) as file:
         for name, values in arrays.items():
             file[name] = np.asarray(values).T
@@ -25,7 +25,6 @@ def save_matlab73(path, **arrays):
 
 
 def save_hdf5(path, **arrays):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
             file[name] = values

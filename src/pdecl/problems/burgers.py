@@ -51,7 +51,7 @@ class Burgers:
             )
 
     def problem(self, data_weight: float = 20.0) -> Problem:
-        """The PDE as conditions, all in least squares; `data_weight` is for initial and periodic ones."""
+        """The PDE as conditions, in least squares; `data_weight` is for initial and periodic ones."""
         box = Box(x=(0, 1), t=(0, 1))
         pde = lambda u, z, u0: u.d("t") + u() * u.d("x") - self.viscosity * u.d("x", "x")
         start = lambda u, z, u0: u() - initial(u0, z.x)

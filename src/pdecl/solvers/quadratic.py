@@ -1,6 +1,6 @@
 """Minimises a quadratic model, with or without equality rows, differentiably.
 
-    minimise  ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p + ½ Σ ridge_j (ω_j + p_j)²    subject to  C p + c = 0
+    minimise  ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p + ½ Σ ridge_j (ω_j + p_j)²   subject to   C p + c = 0
 
 All derivatives come from `jax.lax.custom_linear_solve`: what is differentiated is the product with
 the matrix, row by row, and the factorisation made for the solve serves the derivatives too. So forward

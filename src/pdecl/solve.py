@@ -83,8 +83,8 @@ def solve(
     - `phi`: the problem's parameter; with `batch=True` every array in it has a first axis more, and
       what does not depend on φ is evaluated once for all.
     - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`,
-      `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a problem is linear is
-      found out; affine ones need one linear solve.
+      `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
+      problem is linear is found out; affine ones need one linear solve.
     - `key`: shifts or draws the points; without one they are always the same.
     - `points`: the points themselves, from `problem.draw`, in the place of drawing them here.
     - `initial`: ω to start from, for nonlinear conditions.

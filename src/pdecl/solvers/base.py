@@ -18,14 +18,11 @@ class Effort(NamedTuple):
 
 
 class LinearSolver(eqx.Module):
-    """Solves H x = f for a Gram operator H, as often as asked after preparing once.
-
-    To add one: a file beside this with a class that has these two methods, and a line in the list of
-    solvers in the tests.
-    """
+    """Solves H x = f for a Gram operator H, as often as asked after preparing once."""
 
     # A direct solver factorises a matrix; an iterative one only takes products with it.
     direct: ClassVar[bool]
+    # Relative to rows whose columns have norm one; None: what the precision allows.
     ridge: eqx.AbstractVar[float | None]
 
     @abc.abstractmethod
@@ -36,14 +33,30 @@ class LinearSolver(eqx.Module):
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         """x and what it took."""
 
+    def __check_init__(self) -> None:
+        if self.ridge is not None and not 0 < self.ridge < 1:
+            raise ValueError(
+                f"{type(self).__name__}: ridge is relative and must lie between 0 and 1; found "
+                f"{self.ridge}. Without any ridge a nearly dependent basis gives wrong gradients."
+            )
+
+
+class DirectSolver(LinearSolver):
+    """A solver with a factorisation, whose solutions are refined against the rows themselves."""
+
+    refinements: eqx.AbstractVar[int]
+    direct = True
+
+    @abc.abstractmethod
+    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
+        """x from the factorisation, as accurate as that is."""
+
+    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+        x = self.once(prepared, f)
+        for _ in range(self.refinements):
+            x = x + self.once(prepared, f - gram.mv(x))
+        return x, exact()
+
 
 def exact() -> Effort:
     return Effort(jnp.asarray(0), jnp.asarray(True))
-
-
-def check_ridge(name: str, ridge: float | None) -> None:
-    if ridge is not None and not 0 < ridge < 1:
-        raise ValueError(
-            f"{name}: ridge is relative and must lie between 0 and 1; found {ridge}. Without any ridge "
-            "a nearly dependent basis gives wrong gradients."
-        )

@@ -7,10 +7,10 @@ import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
 from ..gram import Gram
-from .base import Effort, LinearSolver, check_ridge, exact
+from .base import DirectSolver
 
 
-class Cholesky(LinearSolver):
+class Cholesky(DirectSolver):
     """Factorises H and refines each solution against the rows.
 
     Forming H squares the condition number of the rows. The refinement, which multiplies with the rows
@@ -22,17 +22,10 @@ class Cholesky(LinearSolver):
     """
 
     ridge: float | None = None
-    refinements: int = 2
-    direct = True
-
-    def __check_init__(self) -> None:
-        check_ridge("Cholesky", self.ridge)
+    refinements: int = 1
 
     def prepare(self, gram: Gram) -> Float[Array, "N N"]:
         return jnp.linalg.cholesky(gram.matrix())
 
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
-        x = jsl.cho_solve((prepared, True), f)
-        for _ in range(self.refinements):
-            x = x + jsl.cho_solve((prepared, True), f - gram.mv(x))
-        return x, exact()
+    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
+        return jsl.cho_solve((prepared, True), f)

@@ -13,11 +13,11 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..gram import Gram
-from .base import Effort, LinearSolver, check_ridge
+from .base import Effort, LinearSolver
 
 
-class CG(LinearSolver):
-    """Conjugate gradients on H x = f."""
+class IterativeSolver(LinearSolver):
+    """A solver with a tolerance and nothing to prepare."""
 
     rtol: float = 1e-12
     atol: float = 1e-14
@@ -25,32 +25,22 @@ class CG(LinearSolver):
     ridge: float | None = None
     direct = False
 
-    def __check_init__(self) -> None:
-        check_ridge("CG", self.ridge)
-
     def prepare(self, gram: Gram) -> None:
         return None
+
+
+class CG(IterativeSolver):
+    """Conjugate gradients on H x = f."""
 
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.CG(self.rtol, self.atol + self.rtol, max_steps=self.max_steps)
         return _solve(_operator(gram), f, solver)
 
 
-class GMRES(LinearSolver):
+class GMRES(IterativeSolver):
     """Generalised minimal residuals on H x = f, restarted."""
 
-    rtol: float = 1e-12
-    atol: float = 1e-14
-    max_steps: int = 10_000
     restart: int = 100
-    ridge: float | None = None
-    direct = False
-
-    def __check_init__(self) -> None:
-        check_ridge("GMRES", self.ridge)
-
-    def prepare(self, gram: Gram) -> None:
-        return None
 
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.GMRES(
@@ -63,20 +53,8 @@ class GMRES(LinearSolver):
         return _solve(_operator(gram), f, solver)
 
 
-class LSMR(LinearSolver):
+class LSMR(IterativeSolver):
     """LSMR on the rows, which keeps their condition number: first Sᵀz = f, then S x = z."""
-
-    rtol: float = 1e-12
-    atol: float = 1e-14
-    max_steps: int = 10_000
-    ridge: float | None = None
-    direct = False
-
-    def __check_init__(self) -> None:
-        check_ridge("LSMR", self.ridge)
-
-    def prepare(self, gram: Gram) -> None:
-        return None
 
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         # The ridge rows make S injective, so that Sᵀz = f has a solution for any f.

@@ -1,6 +1,6 @@
 """Minimises a quadratic model, with or without equality rows, differentiably.
 
-    minimise  ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p + ½ Σ ridge_j (ω_j + p_j)²   subject to   C p + c = 0
+    minimise  ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p + ½ Σ ridge_j (ω_j + p_j)²   subject to  C p + c = 0
 
 All derivatives come from `jax.lax.custom_linear_solve`: what is differentiated is the product with
 the matrix, row by row, and the factorisation made for the solve serves the derivatives too. So forward
@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from ..gram import Gram
 from ..implicit import constant
 from ..system import Model
-from .base import Effort, LinearSolver, exact
+from .base import DirectSolver, Effort, LinearSolver, exact
 
 # Weight of the multipliers in the equality-constrained system, whose Schur complement has eigenvalues
 # between 0 and 1: it keeps dependent or contradictory rows from making the system singular.
@@ -54,7 +54,6 @@ def _unconstrained(
     # More equality rows than functions and nothing else to ask: the least violation is a fit.
     A, r = (model.A, model.r) if model.A is not None else (model.C, model.c)
     gram = Gram(_blocks((A, None), (model.E, model.D)), ridge)
-    inverse = _inverse(solver, gram)
 
     def minus_gradient(p: Array) -> Array:
         slope = model.g + ridge * (start + p)
@@ -64,12 +63,7 @@ def _unconstrained(
             slope = slope + Gram(((model.E, model.D),), jnp.zeros_like(ridge)).mv(p)
         return -slope
 
-    p, effort = inverse(minus_gradient(jnp.zeros_like(start)))
-    if solver.direct:
-        # A second round against the rows themselves. Its result does not depend on where it starts,
-        # so the first round needs no derivative.
-        p = constant(p)
-        p = p + inverse(minus_gradient(p))[0]
+    p, effort = _settle(solver, gram, minus_gradient)
     return p, jnp.zeros_like(model.c), effort
 
 
@@ -86,11 +80,7 @@ def _wide_fit(
     half = scaled(A, 1 / jnp.sqrt(ridge))
     size = jnp.mean(1 / ridge)
     gram = Gram(((scaled(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
-    inverse = _inverse(solver, gram)
-    y, effort = inverse(target)
-    if solver.direct:
-        y = constant(y)
-        y = y + inverse(target - gram.mv(y))[0]
+    y, effort = _settle(solver, gram, lambda y: target - gram.mv(y))
     return A.T.mv(y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
 
@@ -104,7 +94,7 @@ def _wide_enforce(
     size = jnp.mean(ridge)  # has no say in which ω is the shortest
     half = scaled(C, jnp.sqrt(size / ridge))
     gram = Gram(((half.T, None),), jnp.full_like(c, size))
-    inverse = _inverse(solver, gram)
+    inverse = _inverse(solver, gram, solver.prepare(constant(gram)))
 
     def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
@@ -211,10 +201,25 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
     return solve
 
 
-def _inverse(solver: LinearSolver, gram: Gram) -> Callable[[Array], tuple[Array, Effort]]:
+def _settle(solver: LinearSolver, gram: Gram, left: Callable[[Array], Array]) -> tuple[Array, Effort]:
+    """The x at which `left`, which falls by H x, is zero.
+
+    A direct solver starts from a rough solution and corrects it against the rows themselves. The result
+    does not depend on where the correction starts, so the start needs no derivative.
+    """
+    prepared = solver.prepare(constant(gram))
+    inverse = _inverse(solver, gram, prepared)
+    nothing = jnp.zeros_like(gram.ridge)
+    if not isinstance(solver, DirectSolver):
+        return inverse(left(nothing))
+    start = constant(solver.once(prepared, left(nothing)))
+    step, effort = inverse(left(start))
+    return start + step, effort
+
+
+def _inverse(solver: LinearSolver, gram: Gram, prepared: Any) -> Callable[[Array], tuple[Array, Effort]]:
     """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
     held = constant(gram)
-    prepared = solver.prepare(held)
     solve = lambda _, f: solver.apply(prepared, held, f)
     return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
 

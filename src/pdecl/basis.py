@@ -26,6 +26,8 @@ Weights = dict[str, Float[Array, " _N"]]
 
 def sizes(basis: Basis, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
     """How many functions each unknown has, found from shapes alone; checks what the basis returns."""
+    if not (callable(basis) or hasattr(basis, "jets")):
+        raise TypeError(f"the basis must be a function of (x, phi); found {type(basis).__name__}.")
     coords = jax.ShapeDtypeStruct((1, dim), jnp.zeros(()).dtype)
     out = jax.eval_shape(lambda x, phi: _raw(basis, x, phi, {()})[()], coords, phi)
     shapes = {unknown: leaf.shape for unknown, leaf in _by_unknown(out, unknowns).items()}

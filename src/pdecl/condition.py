@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .domain import Region
-from .jet import Entry, see
+from .jet import Entry, Jet, see
 from .points import Point, Points, is_concrete
 
 
@@ -43,8 +43,8 @@ class Condition(eqx.Module):
                 f"returns Points; found {type(self.on).__name__}."
             )
         weight = self.weight
-        if is_concrete(weight) and not (np.ndim(weight) == 0 and 0 < weight < np.inf):
-            raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight}.")
+        if is_concrete(weight) and not _is_positive(weight):
+            raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight!r}.")
 
 
 class Fit(Condition):
@@ -125,8 +125,18 @@ def _point(names: tuple[str, ...], where: dict[str, Any]) -> Point:
     return Point(names, where["coords"], where["partners"], where["data"])
 
 
+def _is_positive(x: Any) -> bool:
+    return np.ndim(x) == 0 and np.issubdtype(np.asarray(x).dtype, np.number) and 0 < x < np.inf
+
+
 def _components(condition: Condition, out: Any) -> list[Array]:
     several = isinstance(out, tuple | list)
+    for row in out if several else [out]:
+        if not (isinstance(row, Jet) or eqx.is_array_like(row)):
+            raise ValueError(
+                f"{describe(condition)}: the equation must return one number per point (or a tuple of "
+                f"numbers); found {type(row).__name__}."
+            )
     rows = [jnp.asarray(row) for row in (out if several else [out])]
     if not rows or (several and condition.kind == "Energy"):
         raise ValueError(

@@ -25,7 +25,10 @@ class Box:
     def __init__(self, **bounds: tuple[float, float]):
         if not bounds:
             raise ValueError("Box: name at least one coordinate, as in Box(x=(0, 1)).")
-        for name, (low, high) in bounds.items():
+        for name, pair in bounds.items():
+            if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(map(_is_number, pair))):
+                raise TypeError(f"Box: {name} must be a pair of numbers, (low, high); found {pair!r}.")
+            low, high = pair
             if name in ("normal", "index", "at") or name.startswith("_"):
                 raise ValueError(f"Box: {name!r} cannot name a coordinate.")
             if not (np.isfinite(low) and np.isfinite(high) and low < high):
@@ -149,3 +152,7 @@ class Region:
             start[axis], span[axis], normal[axis] = self.box.bounds[axis][end], 0.0, (-1.0, 1.0)[end]
         coords = start + span * unit[:, column]
         return coords, weights * np.prod(span[free]), np.broadcast_to(normal, coords.shape)
+
+
+def _is_number(x: Any) -> bool:
+    return np.ndim(x) == 0 and np.issubdtype(np.asarray(x).dtype, np.number)

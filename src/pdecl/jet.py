@@ -53,6 +53,20 @@ class Jet:
         return Jet(self._read, self._point.at(partner), self._unknown, partner)
 
 
+def _not_called(jet: Jet, *_: Any) -> Any:
+    name = jet._unknown
+    raise TypeError(
+        f'{name} stands for a function: write {name}() for its value, {name}.d("x") for a derivative.'
+    )
+
+
+for _operator in ("add", "sub", "mul", "truediv", "pow", "matmul"):
+    setattr(Jet, f"__{_operator}__", _not_called)
+    setattr(Jet, f"__r{_operator}__", _not_called)
+for _operator in ("neg", "abs", "jax_array", "lt", "le", "gt", "ge"):
+    setattr(Jet, f"__{_operator}__", _not_called)
+
+
 class Fields:
     """The unknowns of a system, each a `Jet`: `w.u.d("x") + w.v.d("y")`."""
 

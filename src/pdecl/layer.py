@@ -70,7 +70,7 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
     rows are fewer than functions it decides which ω is the shortest; there all columns count alike.
     """
     blocks = [(model.A, None), (model.E, model.D), (model.C, None)]
-    gram = Gram(tuple((R, M) for R, M in blocks if R is not None), jnp.zeros(system.plan.size))
+    gram = Gram(tuple((R, M) for R, M in blocks if R is not None), jnp.zeros_like(model.g))
     squares = gram.diagonal()
     mean = jnp.mean(squares)
     rows = model.r.size + model.c.size + (0 if model.D is None else model.D[..., 0].size)

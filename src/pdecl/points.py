@@ -33,7 +33,7 @@ class Points(eqx.Module):
         self,
         coords: Float[ArrayLike, "n d"] | Sequence[Any],
         *,
-        weights: Float[ArrayLike, " n"] | None = None,
+        weights: Float[ArrayLike, " n"] | Sequence[float] | None = None,
         partners: Mapping[str, Any] | None = None,
         **data: Any,
     ):
@@ -62,9 +62,12 @@ class Points(eqx.Module):
                     f"Points: {name!r} must have one entry for each of the {n} points; "
                     f"found shape {values.shape}."
                 )
-        for name, values in [("coords", coords), ("weights", self.weights), *self.data.items()]:
+        partners = {f"partner {name!r}": other for name, other in self.partners.items()}
+        for name, values in {"coords": coords, "weights": self.weights, **partners, **self.data}.items():
             if is_concrete(values) and not np.all(np.isfinite(values)):
                 raise ValueError(f"Points: {name} has entries that are NaN or infinite.")
+        if is_concrete(self.weights) and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):
+            raise ValueError("Points: weights must not be negative, nor all zero.")
 
     def __len__(self) -> int:
         return self.coords.shape[0]

@@ -42,6 +42,8 @@ class Problem(eqx.Module):
     ):
         if not isinstance(domain, Box):
             raise TypeError(f"Problem: `domain` must be a Box; found {type(domain).__name__}.")
+        if isinstance(conditions, Condition):
+            raise TypeError("Problem: `conditions` must hold Fit, Enforce and Energy, in a list.")
         if not conditions:
             raise ValueError("Problem: `conditions` is empty; state at least one.")
         for condition in conditions:
@@ -94,12 +96,17 @@ class Problem(eqx.Module):
 
     def check(self, phi: Any, batch: bool = False) -> Any:
         """φ as arrays, or a clear error: wrong structure, wrong shape, NaN."""
-        phi = jax.tree.map(lambda leaf: jnp.asarray(leaf), phi)
+        phi = jax.tree.map(_number, phi)
         for leaf in jax.tree.leaves(phi):
             if is_concrete(leaf) and not np.all(np.isfinite(leaf)):
                 raise ValueError("phi has entries that are NaN or infinite.")
             if batch and leaf.ndim == 0:
                 raise ValueError("phi: with batch=True every array needs a first axis, one φ each.")
+        if batch and len({leaf.shape[0] for leaf in jax.tree.leaves(phi)}) > 1:
+            lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phi)})
+            raise ValueError(
+                f"phi: with batch=True all arrays need the same first axis; found {lengths}."
+            )
         if self.parameter is None:
             return phi
         law = jax.eval_shape(self.parameter, jr.key(0))
@@ -162,3 +169,9 @@ def default_count(problem: Problem, index: int, size: int) -> int:
 
 def _same(a: Any, b: Any) -> bool:
     return a is b or (isinstance(a, Region) and isinstance(b, Region) and a == b)
+
+
+def _number(leaf: Any) -> Any:
+    if not eqx.is_array_like(leaf):
+        raise TypeError(f"phi must be made of numbers and arrays; found {type(leaf).__name__}.")
+    return jnp.asarray(leaf)

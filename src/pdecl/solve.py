@@ -107,8 +107,8 @@ def solve(
             "make them with problem.draw(size, key)."
         )
     total = sum(sizes_of(problem, basis, phi, batch).values())
-    if initial is not None and initial.shape[-1] != total:
-        raise ValueError(f"`initial` has {initial.shape[-1]} weights; the basis has {total}.")
+    if initial is not None and initial.shape[-1:] != (total,):
+        raise ValueError(f"`initial` has shape {initial.shape}; the basis has {total} functions.")
     found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,

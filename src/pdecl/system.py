@@ -243,7 +243,8 @@ def _jets_of(system: System, index: int) -> Float[Array, "n k N"]:
     """The jets of all functions that a condition reads: its Jacobian if it returned the entries."""
     n = len(system.sets[system.problem.set_of(system.problem.conditions[index])])
     k = len(system.plan.entries[index])
-    return _weigh(system, index, jnp.broadcast_to(jnp.eye(k), (n, k, k)))
+    same = jnp.eye(k, dtype=system.sets[0].coords.dtype)
+    return _weigh(system, index, jnp.broadcast_to(same, (n, k, k)))
 
 
 def _curvature(

@@ -42,14 +42,22 @@ class LinearSolver(eqx.Module):
 
 
 class DirectSolver(LinearSolver):
-    """A solver with a factorisation, whose solutions are refined against the rows themselves."""
+    """A solver with a factorisation H = KᵀK, whose solutions are refined against the rows themselves."""
 
     refinements: eqx.AbstractVar[int]
     direct = True
 
     @abc.abstractmethod
+    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        """K⁻ᵀ f, for a vector or for the columns of a matrix."""
+
+    @abc.abstractmethod
+    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        """K⁻¹ f, for a vector or for the columns of a matrix."""
+
     def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
-        """x from the factorisation, as accurate as that is."""
+        """H⁻¹ f from the factorisation, as accurate as that is."""
+        return self.up(prepared, self.down(prepared, f))
 
     def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         x = self.once(prepared, f)

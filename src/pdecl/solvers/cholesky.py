@@ -3,10 +3,10 @@
 from typing import Any
 
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
 from ..gram import Gram
+from . import triangular
 from .base import DirectSolver
 
 
@@ -24,8 +24,11 @@ class Cholesky(DirectSolver):
     ridge: float | None = None
     refinements: int = 1
 
-    def prepare(self, gram: Gram) -> Float[Array, "N N"]:
-        return jnp.linalg.cholesky(gram.matrix())
+    def prepare(self, gram: Gram) -> triangular.Triangular:
+        return triangular.by_blocks(jnp.linalg.cholesky(gram.matrix()))
 
-    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
-        return jsl.cho_solve((prepared, True), f)
+    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return triangular.down(prepared, f)
+
+    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return triangular.up(prepared, f)

@@ -22,8 +22,11 @@ class QR(DirectSolver):
     def prepare(self, gram: Gram) -> Float[Array, "N N"]:
         return jnp.linalg.qr(gram.root().as_matrix(), mode="r")
 
-    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
-        return jsl.cho_solve((prepared, False), f)
+    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return jsl.solve_triangular(prepared, f, trans="T")
+
+    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return jsl.solve_triangular(prepared, f)
 
 
 class SVD(DirectSolver):
@@ -32,10 +35,12 @@ class SVD(DirectSolver):
     ridge: float | None = None
     refinements: int = 1
 
-    def prepare(self, gram: Gram) -> tuple[Array, Array]:
+    def prepare(self, gram: Gram) -> Float[Array, "N N"]:
         _, values, vectors = jnp.linalg.svd(gram.root().as_matrix(), full_matrices=False)
-        return values, vectors
+        return vectors / values[:, None]
 
-    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
-        values, vectors = prepared
-        return vectors.T @ ((vectors @ f) / values**2)
+    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return prepared @ f
+
+    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return prepared.T @ f

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from ..gram import Gram
 from ..implicit import constant
 from ..system import Model
+from . import triangular
 from .base import DirectSolver, Effort, LinearSolver, exact
 
 # Weight of the multipliers in the equality-constrained system, whose Schur complement has eigenvalues
@@ -138,7 +139,10 @@ def kkt_inverse(
     """
     gram = hessian.plus(C)
     held, rows = constant((gram, C))
-    solve = _schur(solver, held, rows) if solver.direct else _multipliers(solver, held, rows)
+    if isinstance(solver, DirectSolver):
+        solve = _schur(solver, held, rows)
+    else:
+        solve = _multipliers(solver, held, rows)
 
     # One vector: a transposed solve wants a right-hand side that is linear in all of its parts.
     split = lambda z: (z[: C.in_size()], z[C.in_size() :])
@@ -162,21 +166,26 @@ def kkt_inverse(
     return inverse
 
 
-def _schur(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
-    """(f, g) ↦ (x, y) by a factorisation of the Schur complement."""
+def _schur(solver: DirectSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
+    """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
-    C = rows.as_matrix()
-    columns = jax.vmap(lambda f: solver.apply(prepared, gram, f)[0], out_axes=1)(C)
-    schur = C @ columns + SOFTNESS * jnp.eye(C.shape[0])
-    factor = jnp.linalg.cholesky((schur + schur.T) / 2)
+    W = solver.down(prepared, rows.as_matrix().T)
+    factor = triangular.by_blocks(jnp.linalg.cholesky(W.T @ W + SOFTNESS * jnp.eye(W.shape[1])))
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
-        x, first = solver.apply(prepared, gram, f)
-        y = jax.scipy.linalg.cho_solve((factor, True), C @ x - g)
-        x, second = solver.apply(prepared, gram, f - C.T @ y)
-        return (x, y), combine_efforts(first, second)
+        h = solver.down(prepared, f)
+        y = triangular.up(factor, triangular.down(factor, W.T @ h - g))
+        return (solver.up(prepared, h - W @ y), y), exact()
 
-    return solve
+    def refined(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
+        (x, y), effort = solve(f, g)
+        for _ in range(solver.refinements):
+            left = f - gram.mv(x) - rows.T.mv(y), g - rows.mv(x) + SOFTNESS * y
+            (dx, dy), _ = solve(*left)
+            x, y = x + dx, y + dy
+        return (x, y), effort
+
+    return refined
 
 
 def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:

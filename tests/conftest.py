@@ -1,0 +1,10 @@
+"""Every test runs in float64, with the types and shapes at pdecl's boundaries checked."""
+
+import jax
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+# Small problems spend their time in the compiler; this halves it.
+jax.config.update("jax_disable_most_optimizations", True)
+# The numeric tower: where a float is asked for, an int will do.
+install_import_hook("pdecl", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")

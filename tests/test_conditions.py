@@ -1,0 +1,389 @@
+"""Each kind of condition, shown by the solution it leads to."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from spectral import chebyshev
+
+import pdecl
+from pdecl.system import build, linearise
+
+LINE = pdecl.Box(x=(0, 1))
+POLYNOMIALS = chebyshev(LINE, 12)
+MESH = LINE.mesh(33)
+X = np.asarray(MESH[:, 0])
+
+
+def on_line(*conditions, **kwargs):
+    """A problem on the interval, for 13 Chebyshev polynomials."""
+    return pdecl.Problem(LINE, conditions, **kwargs)
+
+
+def close(solution, exact, tolerance=1e-7):
+    np.testing.assert_allclose(solution(MESH), exact, atol=tolerance, rtol=0)
+
+
+def fit(equation, on, weight=1.0):
+    return pdecl.Fit(equation, on=on, weight=weight)
+
+
+INSIDE = LINE.interior.gauss(20)
+# -u'' = sin: u = sin x + linear, which the boundary conditions decide
+EQUATION = fit(lambda u, z, phi: u.d("x", "x") + jnp.sin(z.x), INSIDE)
+
+
+class TestBoundaryConditions:
+    """a u + b u_n = c at the ends, with (a, b, c) for each; one problem for all, compiled once."""
+
+    PROBLEM = on_line(
+        EQUATION,
+        fit(
+            lambda u, z, phi: phi[z.index, 0] * u() + phi[z.index, 1] * u.dn() - phi[z.index, 2],
+            LINE.faces("x"),
+            100,
+        ),
+    )
+
+    def check(self, left, right, slope, shift):
+        solution = pdecl.solve(self.PROBLEM, POLYNOMIALS, jnp.array([left, right]))
+        close(solution, np.sin(X) + slope * X + shift)
+
+    def test_dirichlet(self):
+        self.check((1.0, 0.0, 0.0), (1.0, 0.0, 2.0), 2 - np.sin(1), 0)
+
+    def test_neumann(self):
+        self.check((1.0, 0.0, 0.0), (0.0, 1.0, 3.0), 3 - np.cos(1), 0)
+
+    def test_neumann_on_the_lower_face_points_outwards(self):
+        self.check((0.0, 1.0, 3.0), (1.0, 0.0, 0.0), -4, 4 - np.sin(1))
+
+    def test_robin(self):
+        # u_n + 2u = 0 at both ends of u = sin x + a x + b: 2b − 1 − a = 0 and 3a + 2b = −cos 1 − 2 sin 1
+        a, b = np.linalg.solve([[-1, 2], [3, 2]], [1, -np.cos(1) - 2 * np.sin(1)])
+        self.check((2.0, 1.0, 0.0), (2.0, 1.0, 0.0), a, b)
+
+    def test_periodic_in_value_and_derivative(self):
+        # u'' − u = −(1 + 4π²) sin 2πx + ½: periodic only with both conditions
+        inside = fit(
+            lambda u, z, phi: (
+                u.d("x", "x") - u() + (1 + 4 * jnp.pi**2) * jnp.sin(2 * jnp.pi * z.x) + 0.5
+            ),
+            INSIDE,
+        )
+        ends = fit(
+            lambda u, z, phi: (u() - u.at("opposite")(), u.d("x") - u.at("opposite").d("x")),
+            LINE.periodic("x"),
+            100,
+        )
+        basis = chebyshev(LINE, 16)
+        close(pdecl.solve(on_line(inside, ends), basis), np.sin(2 * np.pi * X) + 0.5)
+
+    def test_initial_value_and_velocity(self):
+        # u'' + 4u = 0 with u(0) = 1, u'(0) = 2: cos 2x + sin 2x
+        motion = fit(lambda u, z, phi: u.d("x", "x") + 4 * u(), INSIDE)
+        start = fit(lambda u, z, phi: (u() - 1, u.d("x") - 2), LINE.face(x=0), 100)
+        close(pdecl.solve(on_line(motion, start), POLYNOMIALS), np.cos(2 * X) + np.sin(2 * X))
+
+    def test_observed_data_in_the_place_of_boundary_values(self):
+        at = np.array([0.2, 0.5, 0.9])
+        data = pdecl.Points(at[:, None], value=np.sin(at) + 3 * at - 1)
+        observed = fit(lambda u, z, phi: u() - z.value, data, 100)
+        close(pdecl.solve(on_line(EQUATION, observed), POLYNOMIALS), np.sin(X) + 3 * X - 1)
+
+    def test_noisy_data_are_averaged_with_their_weights(self):
+        points = pdecl.Points(np.full((2, 1), 0.5), weights=[3.0, 1.0], value=[1.0, 5.0])
+        problem = on_line(fit(lambda u, z, phi: u() - z.value, points))
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1))
+        assert solution.weights[0] == pytest.approx(2.0)
+        assert solution.residual["Fit 0"] == pytest.approx(np.sqrt(3.0))
+
+
+class TestParameters:
+    """φ of any kind. The solution is u = φ-dependent polynomial, so it is found to rounding."""
+
+    BASIS = staticmethod(chebyshev(LINE, 6))
+    SENSORS = jnp.linspace(0.0, 1.0, 3)
+
+    def test_a_number(self):
+        problem = on_line(
+            fit(lambda u, z, k: u.d("x") - k, INSIDE), fit(lambda u, z, k: u() - k**2, LINE.face(x=0))
+        )
+        close(pdecl.solve(problem, self.BASIS, 3.0), 9 + 3 * X, 1e-9)
+
+    def test_a_whole_number_counts_as_a_number(self):
+        problem = on_line(fit(lambda u, z, k: u() - k * z.x, INSIDE))
+        close(pdecl.solve(problem, self.BASIS, 3), 3 * X, 1e-9)
+
+    def test_sensor_values_interpolated_by_the_problem(self):
+        source = lambda z, a: a[0] + (a[1] - a[0]) * z.x
+        problem = on_line(
+            fit(lambda u, z, a: u.d("x") - source(z, a), INSIDE),
+            fit(lambda u, z, a: u(), LINE.face(x=0)),
+        )
+        solution = pdecl.solve(problem, self.BASIS, jnp.array([2.0, 6.0]))
+        close(solution, 2 * X + 2 * X**2, 1e-9)
+
+    def test_a_pytree(self):
+        problem = on_line(
+            fit(lambda u, z, p: u.d("x") - p["slope"] * z.x - p["rest"][1], INSIDE),
+            fit(lambda u, z, p: u() - p["rest"][0], LINE.face(x=0)),
+            parameter=lambda key: {"slope": jnp.zeros(()), "rest": (jnp.zeros(()), jnp.zeros(()))},
+        )
+        close(
+            pdecl.solve(problem, self.BASIS, {"slope": 4.0, "rest": (1.0, -1.0)}), 2 * X**2 - X + 1, 1e-9
+        )
+
+    def test_a_function_on_a_grid(self):
+        # φ = 1 − |2x − 1| at three nodes; on a mesh where its pieces are met the fit is the projection
+        problem = on_line(
+            fit(
+                lambda u, z, values: u() - jnp.interp(z.x, TestParameters.SENSORS, values),
+                LINE.interior.gauss(4, cells=2),
+            )
+        )
+        hats = lambda x, phi: jnp.maximum(0.0, 1 - jnp.abs(2 * x[0] - jnp.arange(3.0)))
+        solution = pdecl.solve(problem, hats, jnp.array([1.0, -2.0, 4.0]))
+        np.testing.assert_allclose(solution.weights, [1, -2, 4], atol=1e-10)
+
+    def test_a_basis_that_depends_on_phi(self):
+        # one function e^{kx}: weight 1 solves u' = k u, u(0) = 1 for every k
+        problem = on_line(
+            fit(lambda u, z, k: u.d("x") - k * u(), INSIDE), fit(lambda u, z, k: u() - 1, LINE.face(x=0))
+        )
+        solution = pdecl.solve(problem, lambda x, k: jnp.exp(k * x), jnp.array([0.5, 1.5]), batch=True)
+        np.testing.assert_allclose(solution.weights, 1.0, atol=1e-10)
+        np.testing.assert_allclose(solution(MESH)[1], np.exp(1.5 * X), atol=1e-9)
+
+    def test_no_parameter(self):
+        close(pdecl.solve(on_line(fit(lambda u, z, none: u() - z.x, INSIDE)), self.BASIS), X, 1e-9)
+
+
+class TestWeights:
+    def test_weights_decide_between_fits_that_disagree(self):
+        constant = lambda x, phi: jnp.ones(1)
+        ends = [
+            fit(lambda u, z, phi: u() - 1, LINE.face(x=0), 3),
+            fit(lambda u, z, phi: u() - 5, LINE.face(x=1)),
+        ]
+        solution = pdecl.solve(on_line(*ends), constant)
+        assert solution.weights[0] == pytest.approx((3 * 1 + 5) / 4)
+
+    def test_the_number_of_points_has_no_say(self):
+        constant = lambda x, phi: jnp.ones(1)
+        few, many = pdecl.Points([[0.1]]), pdecl.Points(np.linspace(0, 1, 50)[:, None])
+        solution = pdecl.solve(
+            on_line(fit(lambda u, z, phi: u() - 1, few), fit(lambda u, z, phi: u() - 5, many)), constant
+        )
+        assert solution.weights[0] == pytest.approx(3.0)
+
+
+@eqx.filter_jit
+def rows(problem, basis):
+    """C, d, A, b with C ω = d for the `Enforce` rows and A ω = b for the `Fit` rows."""
+    system = build(problem, basis, None, problem.draw(13))
+    model = linearise(system, jnp.zeros(system.plan.size))
+    matrix = lambda operator: None if operator is None else operator.as_matrix()
+    return matrix(model.C), -model.c, matrix(model.A), -model.r
+
+
+PDE = lambda u, z, phi: u.d("x", "x") + 9 * u() - jnp.exp(z.x)
+BOUNDARY = lambda u, z, phi: u() - jnp.cos(z.x)
+
+
+class TestEnforce:
+    def test_fewer_rows_than_functions_hold_exactly_and_the_weights_are_the_shortest(self):
+        problem = on_line(
+            pdecl.Enforce(PDE, on=LINE.interior.grid(6), name="pde"),
+            pdecl.Enforce(BOUNDARY, on=LINE.faces("x"), name="ends"),
+        )
+        solution = pdecl.solve(problem, POLYNOMIALS)
+        assert solution.status == pdecl.Status.SOLVED
+        assert solution.violation < 1e-12
+        assert solution.residual["pde"] < 1e-10
+        assert solution.residual["ends"] < 1e-10
+        C, d, _, _ = rows(problem, POLYNOMIALS)
+        np.testing.assert_allclose(solution.weights, np.linalg.pinv(C) @ d, rtol=1e-8, atol=1e-10)
+
+    def test_fewer_fit_rows_than_functions_give_the_shortest_weights_too(self):
+        problem = on_line(fit(PDE, LINE.interior.grid(6)), fit(BOUNDARY, LINE.faces("x")))
+        solution = pdecl.solve(problem, POLYNOMIALS)
+        _, _, A, b = rows(problem, POLYNOMIALS)
+        expected = np.linalg.lstsq(A, b)[0]
+        np.testing.assert_allclose(solution.weights, expected, rtol=1e-6, atol=1e-7)
+
+    def test_equations_that_hold_exactly_beside_a_fit(self):
+        """Against NumPy: the least squares solution on the null space of the equality rows."""
+        problem = on_line(
+            pdecl.Enforce(PDE, on=LINE.interior.grid(8), name="pde"),
+            fit(lambda u, z, phi: u() - jnp.exp(-z.x), LINE.interior.grid(15)),
+        )
+        solution = pdecl.solve(problem, POLYNOMIALS)
+        C, d, A, b = rows(problem, POLYNOMIALS)
+        assert solution.residual["pde"] < 1e-10
+        np.testing.assert_allclose(solution.weights, lexicographic(C, d, A, b), rtol=1e-5, atol=1e-6)
+
+    def test_more_rows_than_functions_violation_first_then_the_fit(self):
+        """20 rows of rank 5 for 7 functions: the two directions they do not see belong to the fit."""
+        basis = chebyshev(LINE, 6)
+        problem = on_line(
+            pdecl.Enforce(
+                lambda u, z, phi: u.d("x", "x") - jnp.exp(3 * z.x),
+                on=LINE.interior.grid(20),
+                name="pde",
+            ),
+            pdecl.Fit(lambda u, z, phi: u() - 100 * z.x, on=LINE.faces("x"), name="ends"),
+        )  # fmt: skip
+        solution = pdecl.solve(problem, basis)
+        C, d, A, b = rows(problem, basis)
+        assert C.shape == (20, 7)
+        expected = lexicographic(C, d, A, b)
+        assert solution.status == pdecl.Status.OVERDETERMINED
+        assert solution.violation > 1e-6
+        least = np.linalg.norm(C @ expected - d)
+        assert solution.residual["pde"] == pytest.approx(least, rel=1e-6)
+        assert solution.residual["ends"] < 1e-6
+        np.testing.assert_allclose(solution.weights, expected, rtol=1e-5, atol=1e-6)
+
+    def test_more_rows_than_functions_that_all_see_them(self):
+        """The violation alone decides; the fit can only look on."""
+        basis = chebyshev(LINE, 4)
+        problem = on_line(
+            pdecl.Enforce(PDE, on=LINE.interior.grid(12)),
+            fit(lambda u, z, phi: u() - 50, LINE.faces("x")),
+        )
+        solution = pdecl.solve(problem, basis)
+        C, d, _, _ = rows(problem, basis)
+        assert solution.status == pdecl.Status.OVERDETERMINED
+        np.testing.assert_allclose(solution.weights, np.linalg.lstsq(C, d)[0], rtol=1e-5, atol=1e-7)
+
+    def test_more_rows_than_functions_and_nothing_else(self):
+        basis = chebyshev(LINE, 4)
+        problem = on_line(pdecl.Enforce(PDE, on=LINE.interior.grid(12)))
+        solution = pdecl.solve(problem, basis)
+        C, d, _, _ = rows(problem, basis)
+        assert solution.status == pdecl.Status.OVERDETERMINED
+        np.testing.assert_allclose(solution.weights, np.linalg.lstsq(C, d)[0], rtol=1e-6, atol=1e-8)
+
+    def test_more_rows_than_functions_that_can_all_hold(self):
+        problem = on_line(
+            pdecl.Enforce(lambda u, z, phi: u() - z.x**3, on=LINE.interior.grid(20), name="data")
+        )
+        solution = pdecl.solve(problem, POLYNOMIALS)
+        assert solution.residual["data"] < 1e-9
+        assert solution.status == pdecl.Status.SOLVED
+
+    @pytest.mark.parametrize("beside_a_fit", [False, True])
+    def test_contradictions_are_a_failure_with_a_word_for_it(self, beside_a_fit):
+        end = LINE.face(x=0)
+        conditions = [
+            pdecl.Enforce(lambda u, z, phi: u() - 1, on=end, name="one", weight=3.0),
+            pdecl.Enforce(lambda u, z, phi: u() - 5, on=end, name="five"),
+        ]
+        conditions += [fit(lambda u, z, phi: u.d("x"), INSIDE)] if beside_a_fit else []
+        problem = on_line(*conditions)
+        with pytest.raises(pdecl.SolveError, match=r"constraints inconsistent.*contradict each other"):
+            pdecl.solve(problem, POLYNOMIALS)
+        solution = pdecl.solve(problem, POLYNOMIALS, throw=False)
+        assert solution.status == pdecl.Status.CONSTRAINTS_INCONSISTENT
+        # the least violation: the weighted mean of the two
+        np.testing.assert_allclose(solution(jnp.zeros((1, 1))), 2.0, atol=2e-3)
+        assert solution.residual["one"] == pytest.approx(1.0, abs=2e-3)
+
+    def test_rows_said_twice_do_no_harm(self):
+        end = pdecl.Enforce(BOUNDARY, on=LINE.face(x=0))
+        problem = on_line(end, end, pdecl.Enforce(PDE, on=LINE.interior.grid(5)))
+        solution = pdecl.solve(problem, POLYNOMIALS)
+        assert solution.status == pdecl.Status.SOLVED
+        assert solution.violation < 1e-10
+
+
+class TestEnergy:
+    BASIS = staticmethod(chebyshev(LINE, 8))
+
+    def test_energy_alone_with_natural_boundary_conditions(self):
+        # ½u'² + ½u² − (1 + π²) cos(πx) u: u = cos πx, whose slope vanishes at the ends by itself
+        density = lambda u, z, phi: (
+            0.5 * u.d("x") ** 2 + 0.5 * u() ** 2 - (1 + jnp.pi**2) * jnp.cos(jnp.pi * z.x) * u()
+        )
+        problem = on_line(pdecl.Energy(density, on=LINE.interior.gauss(16), name="energy"))
+        solution = pdecl.solve(problem, chebyshev(LINE, 12))
+        close(solution, np.cos(np.pi * X), 1e-6)
+        assert solution.residual["energy"] == pytest.approx(-(1 + np.pi**2) / 4, rel=1e-9)
+
+    def test_energy_with_boundary_values_enforced(self):
+        problem = on_line(
+            pdecl.Energy(lambda u, z, phi: 0.5 * u.d("x") ** 2 - phi * u(), on=LINE.interior.gauss(10)),
+            pdecl.Enforce(lambda u, z, phi: u() - z.x, on=LINE.faces("x")),
+        )
+        close(pdecl.solve(problem, self.BASIS, 2.0), X + X * (1 - X), 1e-8)
+
+    def test_all_three_kinds_together(self):
+        """½∫u'² + ½·w·(u(½) − 2)², u(0) = u(1) = 0: a tent of height 2w/(w + 4) in hat functions."""
+        hats = lambda x, phi: jnp.maximum(0.0, 1 - jnp.abs(4 * x[0] - jnp.arange(5.0)))
+        problem = on_line(
+            pdecl.Energy(lambda u, z, phi: 0.5 * u.d("x") ** 2, on=LINE.interior.gauss(2, cells=4)),
+            pdecl.Fit(lambda u, z, phi: u() - 2, on=pdecl.Points([[0.5]]), weight=6.0),
+            pdecl.Enforce(lambda u, z, phi: u(), on=LINE.faces("x"), name="ends"),
+        )
+        solution = pdecl.solve(problem, hats)
+        np.testing.assert_allclose(solution.weights, 1.2 * np.array([0, 0.5, 1, 0.5, 0]), atol=1e-9)
+        assert solution.residual["ends"] < 1e-10
+
+    def test_the_weight_of_an_energy(self):
+        problem = on_line(
+            pdecl.Energy(lambda u, z, phi: 0.5 * u() ** 2, on=LINE.interior.gauss(3), weight=3.0),
+            pdecl.Fit(lambda u, z, phi: u() - 4, on=LINE.interior.gauss(3)),
+        )
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1))
+        assert solution.weights[0] == pytest.approx(1.0)
+
+
+class TestNonlinear:
+    def test_starting_near_the_solution_takes_fewer_steps(self):
+        problem = on_line(
+            fit(lambda u, z, k: u.d("x") - k * u() ** 2, INSIDE),
+            fit(lambda u, z, k: u() - 1, LINE.face(x=0), 10),
+        )  # u = 1 / (1 − kx)
+        basis = chebyshev(LINE, 14)
+        cold = pdecl.solve(problem, basis, 0.5)
+        close(cold, 1 / (1 - 0.5 * X), 1e-6)
+        warm = pdecl.solve(problem, basis, 0.5, initial=cold.weights)
+        assert warm.iterations < cold.iterations
+        np.testing.assert_allclose(warm(MESH), cold(MESH), atol=1e-9)
+
+    def test_the_start_chooses_between_two_solutions(self):
+        problem = on_line(fit(lambda u, z, phi: u() ** 2 - 4, INSIDE))
+        constant = lambda x, phi: jnp.ones(1)
+        found = [pdecl.solve(problem, constant, initial=jnp.array([s])).weights[0] for s in (1.0, -1.0)]
+        np.testing.assert_allclose(found, [2.0, -2.0], atol=1e-8)
+
+    def test_nonlinear_equalities_hold_and_the_fit_gives_way(self):
+        """Nearest point of the circle a² + b² = 4 to (1.5, 2)."""
+        basis = lambda x, phi: jnp.stack([jnp.ones(()), x[0]])
+        at = LINE.face(x=0)
+        problem = on_line(
+            pdecl.Enforce(lambda u, z, phi: u() ** 2 + u.d("x") ** 2 - 4, on=at, name="circle"),
+            pdecl.Fit(lambda u, z, phi: (u() - 1.5, u.d("x") - 2), on=at),
+        )
+        solution = pdecl.solve(problem, basis, initial=jnp.array([1.0, 1.0]))
+        np.testing.assert_allclose(solution.weights, [1.2, 1.6], atol=1e-7)
+        assert solution.residual["circle"] < 1e-10
+
+    def test_a_convex_energy_that_is_not_quadratic(self):
+        """∫ ¼u⁴ − 2u: u³ = 2."""
+        problem = on_line(
+            pdecl.Energy(lambda u, z, phi: 0.25 * u() ** 4 - 2 * u(), on=LINE.interior.gauss(3))
+        )
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=jnp.array([1.0]))
+        assert solution.weights[0] == pytest.approx(2 ** (1 / 3), rel=1e-7)
+
+
+def lexicographic(C, d, A, b):
+    """Of all ω with the least ‖Cω − d‖ the one with the least ‖Aω − b‖, and of those the shortest."""
+    _, values, directions = np.linalg.svd(C)
+    rank = np.sum(values > 1e-9 * values[0])
+    particular = np.linalg.pinv(C, rcond=1e-9) @ d
+    free = directions[rank:].T
+    along = np.linalg.lstsq(A @ free, b - A @ particular, rcond=1e-9)[0]
+    return particular + free @ along

@@ -1,0 +1,440 @@
+"""Mistakes raise at once and say what was found and what to do; numerical failures have a word."""
+
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spectral import chebyshev
+
+import pdecl
+from pdecl import Status
+
+BOX = pdecl.Box(x=(0, 1), t=(0, 2))
+INSIDE = BOX.interior.grid(3)
+VALUE = lambda u, z, phi: u() - 1
+ONE = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)])
+BASIS = lambda x, phi: jnp.stack([jnp.ones(()), x[0]])
+
+
+@pytest.fixture(autouse=True)
+def as_users_run_it():
+    """Without the checks of types that these tests otherwise run with: pdecl's own words count."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def says(*words, error=ValueError):
+    """Expects an error whose message has these words in this order."""
+    return pytest.raises(error, match="(?s)" + ".*".join(re.escape(word) for word in words))
+
+
+def fit(equation, on=INSIDE, **kwargs):
+    return pdecl.Problem(BOX, [pdecl.Fit(equation, on=on, **kwargs)], parameter=lambda key: jnp.zeros(3))
+
+
+class TestDomain:
+    def test_no_coordinates(self):
+        with says("at least one coordinate"):
+            pdecl.Box()
+
+    @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1)])
+    def test_bounds_that_do_not_run_from_low_to_high(self, bounds):
+        with says("Box: x must run from low to high"):
+            pdecl.Box(x=bounds)
+
+    @pytest.mark.parametrize("bounds", [1, (0, 1, 2), "ab", None])
+    def test_bounds_that_are_no_pair_of_numbers(self, bounds):
+        with says("Box: x must be a pair of numbers", error=(ValueError, TypeError)):
+            pdecl.Box(x=bounds)
+
+    @pytest.mark.parametrize("name", ["normal", "index", "at", "_x"])
+    def test_names_that_points_use_themselves(self, name):
+        with says(f"{name!r} cannot name a coordinate"):
+            pdecl.Box(**{name: (0, 1)})
+
+    def test_unknown_coordinates(self):
+        with says("unknown coordinate 'y'", "coordinates are x, t"):
+            BOX.faces("x", "y")
+        with says("unknown coordinate 'y'"):
+            BOX.face(y=0)
+        with says("unknown coordinate 'y'"):
+            BOX.periodic("y")
+
+    def test_no_such_face(self):
+        with says("t=1 is no face", "from 0.0 to 2.0"):
+            BOX.face(t=1)
+        with says("name one coordinate"):
+            BOX.face(x=0, t=0)
+
+    @given(
+        st.one_of(st.integers(max_value=0), st.floats(), st.text(max_size=2), st.none(), st.booleans())
+    )
+    @settings(max_examples=20, deadline=None, derandomize=True)
+    def test_counts_that_are_no_counts(self, count):
+        for place in (
+            BOX.interior.uniform,
+            BOX.interior.low_discrepancy,
+            BOX.interior.grid,
+            BOX.interior.gauss,
+        ):
+            with says("must be a whole number of at least 1", repr(count)):
+                place(count)
+
+    def test_a_wrong_number_of_counts(self):
+        with says("3 counts were given for 2 coordinates"):
+            BOX.interior.grid(2, 3, 4).draw(None, 1)
+        with says("3 counts were given for 2 coordinates"):
+            BOX.mesh(2, 3, 4)
+
+
+class TestPoints:
+    def test_no_points(self):
+        with says("Points: coords holds no points"):
+            pdecl.Points(np.zeros((0, 2)))
+
+    def test_wrong_shapes(self):
+        with says("coords must have shape (n, d)", "(3,)"):
+            pdecl.Points([1.0, 2.0, 3.0])
+        with says("weights must have shape (2,)", "(3,)"):
+            pdecl.Points([[0.0], [1.0]], weights=[1.0, 2.0, 3.0])
+        with says("partner 'there' must have shape (2, 1)", "(1, 1)"):
+            pdecl.Points([[0.0], [1.0]], partners={"there": [[1.0]]})
+        with says("'value' must have one entry for each of the 2 points", "(3,)"):
+            pdecl.Points([[0.0], [1.0]], value=[1.0, 2.0, 3.0])
+        with says("'value' must have one entry for each of the 2 points", "()"):
+            pdecl.Points([[0.0], [1.0]], value=1.0)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_numbers_that_are_not_finite(self, bad):
+        with says("coords has entries that are NaN or infinite"):
+            pdecl.Points([[0.0], [bad]])
+        with says("value has entries that are NaN or infinite"):
+            pdecl.Points([[0.0], [1.0]], value=[bad, 1.0])
+        with says("partner 'there' has entries that are NaN or infinite"):
+            pdecl.Points([[0.0]], partners={"there": [[bad]]})
+
+    @pytest.mark.parametrize("weights", [[1.0, -1.0], [0.0, 0.0]])
+    def test_weights_that_are_no_weights(self, weights):
+        with says("weights must not be negative, nor all zero"):
+            pdecl.Points([[0.0], [1.0]], weights=weights)
+
+    def test_points_of_another_dimension_than_the_domain(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=pdecl.Points([[0.5]]))])
+        with says("points have 1 coordinates; the domain has 2: x, t"):
+            pdecl.solve(problem, BASIS)
+
+    def test_a_sampler_that_returns_something_else(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=lambda key: np.zeros((3, 2)))])
+        with says("must return Points", "ndarray", error=TypeError):
+            pdecl.solve(problem, BASIS)
+
+    def test_uniform_points_without_a_key(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=BOX.interior.uniform(5))])
+        with says("uniform points are random: pass `key="):
+            pdecl.solve(problem, BASIS)
+
+    def test_a_wrong_number_of_sets(self):
+        with says("`points` holds 2 sets; the problem has 1"):
+            pdecl.solve(ONE, BASIS, points=ONE.draw(2) * 2)
+
+
+class TestConditions:
+    """A law of φ lets conditions be rehearsed where they are stated; otherwise it happens in `solve`."""
+
+    def test_unknown_coordinate(self):
+        with says("unknown coordinate 'y' in .d()", "coordinates are x, t"):
+            fit(lambda u, z, phi: u.d("x", "y"))
+        with says("unknown coordinate 'y'"):
+            pdecl.solve(pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u.d("y"), on=INSIDE)]), BASIS)
+
+    def test_a_parameter_that_was_not_indexed(self):
+        with says("Fit 'pde'", "one number per point", "shape (3,)", "indexed or interpolated"):
+            fit(lambda u, z, phi: u() - phi, name="pde")
+
+    def test_other_wrong_outputs(self):
+        with says("one number per point", "shape (2,)"):
+            fit(lambda u, z, phi: (u(), jnp.stack([u(), u()])))
+        with says("found none"):
+            fit(lambda u, z, phi: ())
+        with says("must return one number", "None"):
+            fit(lambda u, z, phi: None)
+        with says("must return a real number; found complex128"):
+            fit(lambda u, z, phi: 1j * u())
+        with says("must return a real number; found bool"):
+            fit(lambda u, z, phi: u() > 0)
+
+    def test_an_energy_of_several_numbers(self):
+        with says("Energy", "must return one number; found 2"):
+            pdecl.Problem(
+                BOX,
+                [pdecl.Energy(lambda u, z, phi: (u(), u()), on=INSIDE)],
+                parameter=lambda key: jnp.zeros(3),
+            )
+
+    def test_an_equation_without_u(self):
+        with says("never asks for u"):
+            fit(lambda u, z, phi: z.x)
+
+    def test_u_without_a_call(self):
+        with says("u()", error=TypeError):
+            fit(lambda u, z, phi: u - 1.0)
+
+    def test_a_point_without_what_is_asked(self):
+        with says("this point has no 'normal'; it has: x, t", error=AttributeError):
+            fit(lambda u, z, phi: u.dn())
+        with says("this point has no 'value'", error=AttributeError):
+            fit(lambda u, z, phi: u() - z.value)
+
+    def test_an_unknown_partner_or_unknown(self):
+        with says("unknown partner 'opposite'", "have: none"):
+            fit(lambda u, z, phi: u.at("opposite")())
+        with says("no unknown 'w'; there are: u, v", error=AttributeError):
+            pdecl.Problem(
+                BOX,
+                [pdecl.Fit(lambda w, z, phi: w.w(), on=INSIDE)],
+                unknowns=("u", "v"),
+                parameter=lambda key: jnp.zeros(3),
+            )
+
+    @given(st.one_of(st.floats(max_value=0), st.just(np.nan), st.just(np.inf), st.just([1.0, 2.0])))
+    @settings(max_examples=10, deadline=None, derandomize=True)
+    def test_weights_that_are_not_positive(self, weight):
+        with says("Fit: `weight` must be a positive number; found"):
+            pdecl.Fit(VALUE, on=INSIDE, weight=weight)
+
+    @pytest.mark.parametrize("weight", ["1", None])
+    def test_weights_of_another_type(self, weight):
+        with says("Fit: `weight` must be a positive number", error=(TypeError, ValueError)):
+            pdecl.Fit(VALUE, on=INSIDE, weight=weight)
+
+    def test_wrong_types(self):
+        with says("Energy: `equation` must be a function of (u, z, phi)", error=TypeError):
+            pdecl.Energy(1.0, on=INSIDE)
+        with says("Fit: `on` must be a part of a box, Points", "found str", error=TypeError):
+            pdecl.Fit(VALUE, on="interior")
+        with says("Fit: `on` must be a part of a box, Points", "found Box", error=TypeError):
+            pdecl.Fit(VALUE, on=BOX)
+
+
+class TestProblem:
+    def test_wrong_parts(self):
+        with says("`domain` must be a Box; found dict", error=TypeError):
+            pdecl.Problem({"x": (0, 1)}, ONE.conditions)
+        with says("`conditions` is empty"):
+            pdecl.Problem(BOX, [])
+        with says("must hold Fit, Enforce and Energy; found function", error=TypeError):
+            pdecl.Problem(BOX, [VALUE])
+        with says("must hold Fit, Enforce and Energy", error=TypeError):
+            pdecl.Problem(BOX, ONE.conditions[0])
+
+    @pytest.mark.parametrize("unknowns", [("u", "u"), (), "u"])
+    def test_unknowns_that_are_no_distinct_names(self, unknowns):
+        with says("`unknowns` must be distinct names"):
+            pdecl.Problem(BOX, ONE.conditions, unknowns=unknowns)
+
+    def test_sampling_without_a_law(self):
+        with says("has no law", "parameter="):
+            ONE.sample(jr.key(0), 3)
+
+
+class TestParameter:
+    LAW = pdecl.Problem(
+        BOX,
+        [pdecl.Fit(lambda u, z, phi: u() - phi["k"] - phi["a"][0], on=INSIDE)],
+        parameter=lambda key: {"k": jnp.zeros(()), "a": jnp.zeros(4)},
+    )
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    def test_numbers_that_are_not_finite(self, bad):
+        with says("phi has entries that are NaN or infinite"):
+            pdecl.solve(self.LAW, BASIS, {"k": bad, "a": jnp.zeros(4)})
+        with says("phi has entries that are NaN or infinite"):
+            pdecl.solve(ONE, BASIS, np.array([1.0, bad]))
+
+    @given(st.lists(st.integers(0, 5), max_size=3).map(tuple).filter(lambda shape: shape != (4,)))
+    @settings(max_examples=10, deadline=None, derandomize=True)
+    def test_wrong_shape(self, shape):
+        with says(f"phi has an array of shape {shape}", "has shape (4,)", "batch=True"):
+            pdecl.solve(self.LAW, BASIS, {"k": 1.0, "a": np.zeros(shape)})
+
+    @pytest.mark.parametrize("phi", [1.0, {"k": 1.0}, (1.0, 2.0), None])
+    def test_wrong_structure(self, phi):
+        with says("phi is built as", "parameter is built as"):
+            pdecl.solve(self.LAW, BASIS, phi)
+
+    def test_a_batch_without_a_batch_axis(self):
+        with says("with batch=True every array needs a first axis"):
+            pdecl.solve(self.LAW, BASIS, {"k": 1.0, "a": jnp.zeros((2, 4))}, batch=True)
+        with says("(2, 2)", "(4,)", "after a first axis for the batch"):
+            pdecl.solve(self.LAW, BASIS, {"k": jnp.zeros(2), "a": jnp.zeros((2, 2))}, batch=True)
+
+    def test_arrays_of_different_batch_sizes(self):
+        with says("phi", "2", "3"):
+            pdecl.solve(self.LAW, BASIS, {"k": jnp.zeros(2), "a": jnp.zeros((3, 4))}, batch=True)
+
+    def test_something_that_is_no_number(self):
+        with says("phi", error=(TypeError, ValueError)):
+            pdecl.solve(ONE, BASIS, "fast")
+
+
+class TestBasis:
+    @pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+    def test_output_that_is_no_row_of_functions(self, shape):
+        with says(
+            "the basis must return one value for each of its functions", f"returned shape {shape}"
+        ):
+            pdecl.solve(ONE, lambda x, phi: jnp.ones(shape))
+
+    def test_a_missing_unknown(self):
+        problem = pdecl.Problem(
+            BOX, [pdecl.Fit(lambda w, z, phi: w.u() + w.v(), on=INSIDE)], unknowns=("u", "v")
+        )
+        with says("unknowns u, v", "dictionary", "found ['u']"):
+            pdecl.solve(problem, lambda x, phi: {"u": jnp.ones(2)})
+        with says("unknowns u, v", "dictionary"):
+            pdecl.solve(problem, BASIS)
+
+    def test_something_that_is_no_function(self):
+        with says("basis", "found int", error=TypeError):
+            pdecl.solve(ONE, 3)
+
+
+class TestSolve:
+    def test_a_solver_of_another_type(self):
+        with says("`solver` must be a linear solver or GaussNewton; found str", error=TypeError):
+            pdecl.solve(ONE, BASIS, solver="cholesky")
+
+    @pytest.mark.parametrize("initial", [np.ones(3), np.ones(())])
+    def test_a_start_of_another_length(self, initial):
+        with says("`initial`", "the basis has 2"):
+            pdecl.solve(ONE, BASIS, initial=jnp.asarray(initial))
+
+    def test_another_precision(self):
+        with says("`dtype` must be jnp.float64 or jnp.float32"):
+            pdecl.solve(ONE, BASIS, dtype=jnp.float16)
+
+    def test_double_precision_turned_off(self):
+        program = (
+            "import jax.numpy as jnp, pdecl\n"
+            "box = pdecl.Box(x=(0, 1))\n"
+            "problem = pdecl.Problem(box, [pdecl.Fit(lambda u, z, phi: u() - 2, on=box.interior)])\n"
+            "basis = lambda x, phi: jnp.ones(1)\n"
+            "print(pdecl.solve(problem, basis, dtype=jnp.float32).weights.dtype)\n"
+            "pdecl.solve(problem, basis)\n"
+        )
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.stdout.strip() == "float32"
+        assert "RuntimeError: pdecl solves in float64" in done.stderr
+        assert 'jax.config.update("jax_enable_x64", True)' in done.stderr
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return pdecl.solve(ONE, BASIS)
+
+
+class TestQuery:
+    @pytest.mark.parametrize("shape", [(2,), (4, 3), (), (2, 2, 2)])
+    def test_wrong_shape(self, solution, shape):
+        with says("points must have shape (n, 2), columns x, t", str(shape)):
+            solution(np.zeros(shape))
+
+    def test_no_points(self, solution):
+        with says("points: there are none"):
+            solution(np.zeros((0, 2)))
+
+    @pytest.mark.parametrize("bad", [[0.5, 2.1], [-0.1, 1.0], [np.nan, 1.0]])
+    def test_points_outside_or_nan(self, solution, bad):
+        with says("1 of 2 points are NaN or outside the domain", "row 1"):
+            solution(np.array([[0.5, 1.0], bad]))
+
+    def test_points_on_the_edge_are_inside(self, solution):
+        np.testing.assert_allclose(solution([[0.0, 2.0], [1.0, 0.0]]), 1.0, atol=1e-9)
+
+    def test_unknown_coordinate(self, solution):
+        with says("unknown coordinate 'y'"):
+            solution.d("y")
+
+
+class TestStatuses:
+    """Each way a solve can fail: the word, the exception, and what to try next."""
+
+    def fails(self, status, problem, basis, phi=None, **kwargs):
+        solution = pdecl.solve(problem, basis, phi, throw=False, **kwargs)
+        assert solution.status is status
+        with pytest.raises(pdecl.SolveError) as caught:
+            pdecl.solve(problem, basis, phi, **kwargs)
+        assert caught.value.status is status
+        assert str(status) in str(caught.value)
+        assert status.advice in str(caught.value)
+        return solution
+
+    def test_network_output(self):
+        basis = lambda x, phi: jnp.stack([jnp.ones(()), jnp.log(x[0] - 0.4)])
+        self.fails(Status.NONFINITE_NETWORK, ONE, basis)
+
+    def test_derivatives_of_the_network(self):
+        problem = pdecl.Problem(
+            BOX, [pdecl.Fit(lambda u, z, phi: u.d("x") - 1, on=BOX.face(x=0).grid(2))]
+        )
+        self.fails(Status.NONFINITE_NETWORK, problem, lambda x, phi: jnp.sqrt(x[:1]))
+
+    def test_equation(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u() - jnp.sqrt(z.x - 0.5), on=INSIDE)])
+        self.fails(Status.NONFINITE_EQUATION, problem, BASIS)
+
+    def test_coefficient_of_u(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u() / (z.x - 0.5) - 1, on=INSIDE)])
+        self.fails(Status.NONFINITE_EQUATION, problem, BASIS)
+
+    def test_input_that_could_not_be_looked_at(self):
+        """Inside jit a φ is checked when it runs."""
+        problem = pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u() - phi, on=INSIDE)])
+        solve = jax.jit(lambda phi: pdecl.solve(problem, BASIS, phi, throw=False).code)
+        assert solve(1.0) == Status.SOLVED
+        assert solve(jnp.nan) == Status.NONFINITE_INPUT
+
+    def test_an_energy_that_is_not_convex(self):
+        problem = pdecl.Problem(BOX, [pdecl.Energy(lambda u, z, phi: u() - 0.5 * u() ** 2, on=INSIDE)])
+        self.fails(Status.ILL_CONDITIONED, problem, BASIS)
+
+    def test_a_nonlinear_solve_that_ran_out_of_steps(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: jnp.exp(u()) - 50, on=INSIDE)])
+        constant = lambda x, phi: jnp.ones(1)
+        solution = self.fails(
+            Status.NOT_CONVERGED, problem, constant, solver=pdecl.GaussNewton(max_steps=2)
+        )
+        assert solution.iterations == 2
+        assert pdecl.solve(problem, constant).weights[0] == pytest.approx(np.log(50))
+
+    def test_contradictory_constraints(self):
+        enforce = lambda value: pdecl.Enforce(lambda u, z, phi: u() - value, on=BOX.face(x=0).grid(1))
+        problem = pdecl.Problem(BOX, [enforce(1.0), enforce(2.0)])
+        self.fails(Status.CONSTRAINTS_INCONSISTENT, problem, chebyshev(BOX, 2))
+
+    def test_too_many_constraints_are_no_failure(self):
+        problem = pdecl.Problem(BOX, [pdecl.Enforce(lambda u, z, phi: u() - z.x**2, on=INSIDE)])
+        solution = pdecl.solve(problem, BASIS)
+        assert solution.status is Status.OVERDETERMINED
+        assert "more Enforce rows than functions" in str(solution.status)
+        assert "enforce at fewer points" in solution.status.advice
+
+    @pytest.mark.parametrize("status", Status)
+    def test_every_status_reads_as_words(self, status):
+        assert str(status)[0].islower()
+        assert "_" not in str(status)
+        assert bool(status.advice) == (status is not Status.SOLVED)
+        assert status.failed == (status not in (Status.SOLVED, Status.OVERDETERMINED))

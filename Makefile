@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+CODE := src tests benchmarks examples
 
 .PHONY: help demo test lint types bench clean
 
@@ -19,8 +20,8 @@ demo: $(READY)  ## train a basis through the layer, solve unseen parameters, wri
 	$(BIN)/python examples/heat.py
 
 lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 
 types: $(READY)
 	$(BIN)/mypy

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from .jet import Axes, derivatives
 
-_CHUNK = 4096  # points evaluated together where the N functions are not held
+_CHUNK = 2048  # points evaluated together where the N functions are not held
 
 Basis = Any  # callable, or with `jets`
 Weights = dict[str, Float[Array, " _N"]]

@@ -68,6 +68,13 @@ class Gram(eqx.Module):
         return Gram((*self.blocks, (rows, None)), self.ridge)
 
 
+def scale_columns(rows: lx.AbstractLinearOperator, columns: Array) -> lx.AbstractLinearOperator:
+    """The rows with each column (or all of them) multiplied by a number."""
+    if isinstance(rows, lx.MatrixLinearOperator):
+        return lx.MatrixLinearOperator(rows.as_matrix() * columns)
+    return lx.FunctionLinearOperator(lambda x: rows.mv(columns * x), rows.in_structure())
+
+
 def weigh(metric: Metric, y: Float[Array, " qk"]) -> Float[Array, " qk"]:
     """Θ y for a block-diagonal Θ."""
     if metric is None:

@@ -8,11 +8,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
-from .gram import Gram
 from .implicit import attach, constant
 from .solvers import GaussNewton, LinearSolver
 from .solvers.gauss_newton import preconditioner, search
-from .solvers.quadratic import minimise, scaled
+from .solvers.quadratic import minimise
 from .status import Status
 from .system import Model, System, linearise
 
@@ -38,7 +37,7 @@ def weights_of(
     at_rest = linearise(system, nothing)
     ridge, columns = _ridge(at_rest, system, solver.linear)
     if system.is_affine:
-        model = _scale_columns(at_rest, 1 / columns)
+        model = at_rest.scaled(1 / columns)
         p, multipliers, effort = minimise(model, ridge / columns**2, nothing, solver.linear)
         weights, iterations, converged = p / columns, effort.steps, effort.converged
     else:
@@ -69,9 +68,7 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
     The penalty is relative to the columns, so that it does not care how functions are scaled. Where
     rows are fewer than functions it decides which ω is the shortest; there all columns count alike.
     """
-    blocks = [(model.A, None), (model.E, model.D), (model.C, None)]
-    gram = Gram(tuple((R, M) for R, M in blocks if R is not None), jnp.zeros_like(model.g))
-    squares = gram.diagonal()
+    squares = model.gram(jnp.zeros_like(model.g), with_equalities=True).diagonal()
     mean = jnp.mean(squares)
     rows = model.r.size + model.c.size + (0 if model.D is None else model.D[..., 0].size)
     if rows < system.plan.size:
@@ -79,19 +76,6 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
     # A function that no row sees still needs a norm.
     squares = jnp.where(squares > 1e-24 * mean, squares, jnp.where(mean > 0, mean, 1.0))
     return default_ridge(linear, squares.dtype) * squares, jnp.sqrt(squares)
-
-
-def _scale_columns(model: Model, columns: Float[Array, " N"]) -> Model:
-    shrink = lambda rows: None if rows is None else scaled(rows, columns)
-    return Model(
-        shrink(model.A),
-        model.r,
-        shrink(model.E),
-        model.D,
-        columns * model.g,
-        shrink(model.C),
-        model.c,
-    )
 
 
 def _gradient(system: System, ridge: Array, z: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -116,19 +100,25 @@ def _judge(
     slope, c = _gradient(system, ridge, (weights, multipliers))
     norm = lambda x: jnp.linalg.norm(x * jnp.sqrt(jnp.mean(ridge) / ridge))
     relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
-    force, pull = at_rest.g, jnp.zeros_like(weights)
-    if at_rest.A is not None:
-        force = force + at_rest.A.T.mv(at_rest.r)
+    force, pull = at_rest.slope(jnp.zeros_like(weights)), jnp.zeros_like(weights)
     if at_rest.C is not None:
         # At the solution the rows' pull balances everything else, so its size is what counts.
         pull = slope - _gradient(system, ridge, (weights, jnp.zeros_like(multipliers)))[0]
+        if at_rest.A is None and at_rest.E is None and c.size > weights.size:
+            force = at_rest.C.T.mv(at_rest.c)  # there they are a fit, whose pull vanishes
+    if not system.is_affine:
+        # Rows may have no slope at u = 0 and so no force there; at the solution they have.
+        pulled = jax.vjp(lambda w: system.rows(w, "Fit"), weights)[1](at_rest.r)[0]
+        force = jnp.abs(force) + jnp.abs(pulled)
     optimality = relative(norm(slope), norm(force) + norm(ridge * weights) + norm(pull))
     violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_rest.c))
 
     beyond = c.size > weights.size
+    inaccurate = Status.ILL_CONDITIONED if system.is_affine else Status.NOT_CONVERGED
     verdicts = [  # the later, the more it matters
-        (violation > _VIOLATED, _if(beyond, "OVERDETERMINED", "CONSTRAINTS_INCONSISTENT")),
-        (optimality > _INACCURATE, _if(system.is_affine, "ILL_CONDITIONED", "NOT_CONVERGED")),
+        ((violation > _VIOLATED) & beyond, Status.OVERDETERMINED),
+        (optimality > _INACCURATE, inaccurate),
+        ((violation > _VIOLATED) & (not beyond), Status.CONSTRAINTS_INCONSISTENT),
         (~converged, Status.NOT_CONVERGED),
         (~jnp.all(jnp.isfinite(weights)), Status.ILL_CONDITIONED),
         (_bad((at_rest.r, at_rest.c, at_rest.g, ridge)), Status.NONFINITE_EQUATION),
@@ -139,10 +129,6 @@ def _judge(
     for happened, status in verdicts:
         code = jnp.where(happened, int(status), code)
     return code, optimality, violation
-
-
-def _if(condition: bool, yes: str, no: str) -> Status:
-    return Status[yes if condition else no]
 
 
 def _bad(tree: Any) -> Array:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from . import basis as bases
 from .affine import is_affine
 from .condition import Condition, asks_for, local, located
+from .gram import Gram, scale_columns, weigh
 from .jet import Entry
 from .points import Points
 from .problem import Problem
@@ -166,6 +167,26 @@ class Model(eqx.Module):
     g: Float[Array, " N"]
     C: lx.AbstractLinearOperator | None
     c: Float[Array, " m"]
+
+    def slope(self, p: Float[Array, " N"]) -> Float[Array, " N"]:
+        """The gradient at a step p of all but the equalities."""
+        total = self.g
+        if self.A is not None:
+            total = total + self.A.T.mv(self.A.mv(p) + self.r)
+        if self.E is not None:
+            total = total + self.E.T.mv(weigh(self.D, self.E.mv(p)))
+        return total
+
+    def gram(self, ridge: Float[Array, " N"], with_equalities: bool = False) -> Gram:
+        """The second derivative, plus CᵀC if asked for."""
+        blocks = [(self.A, None), (self.E, self.D), (self.C if with_equalities else None, None)]
+        return Gram(tuple((rows, metric) for rows, metric in blocks if rows is not None), ridge)
+
+    def scaled(self, columns: Float[Array, " N"]) -> "Model":
+        """The same model for p divided by `columns`."""
+        shrink = lambda rows: None if rows is None else scale_columns(rows, columns)
+        A, E, C = shrink(self.A), shrink(self.E), shrink(self.C)
+        return Model(A, self.r, E, self.D, columns * self.g, C, self.c)
 
 
 def build(

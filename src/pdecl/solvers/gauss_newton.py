@@ -5,14 +5,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 from jaxtyping import Array, Bool, Float, Int
 
-from ..gram import Gram
 from ..system import Model, System, linearise
 from .base import LinearSolver
 from .cholesky import Cholesky
-from .quadratic import kkt_inverse, scaled
+from .quadratic import kkt_inverse
 
 
 class GaussNewton(eqx.Module):
@@ -109,15 +107,9 @@ def search(
 def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
     the rows: `(f, g) ↦ (p, multipliers)`. Columns are scaled to norm one before."""
-    blocks = [(model.A, None), (model.E, model.D), (model.C, None)]
-    present = [(rows, metric) for rows, metric in blocks if rows is not None]
-    columns = column_norms(present, ridge)
-    shrink = lambda rows: None if rows is None else scaled(rows, 1 / columns)
-    A, E, C = shrink(model.A), shrink(model.E), shrink(model.C)
-    hessian = Gram(
-        tuple((rows, metric) for rows, metric in [(A, None), (E, model.D)] if rows is not None),
-        ridge / columns**2 + damping,
-    )
+    columns = jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
+    model = model.scaled(1 / columns)
+    hessian, C = model.gram(ridge / columns**2 + damping), model.C
     if C is not None:
         inverse = kkt_inverse(linear, hessian, C)
 
@@ -130,19 +122,9 @@ def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear
     return lambda f, g: (linear.apply(prepared, hessian, f / columns)[0] / columns, g)
 
 
-def column_norms(
-    blocks: list[tuple[lx.AbstractLinearOperator, Any]], ridge: Float[Array, " N"]
-) -> Float[Array, " N"]:
-    """The norm of each column of H^(1/2). Where rows are not held as a matrix: one number for all."""
-    gram = Gram(tuple(blocks), ridge)
-    return jnp.sqrt(gram.diagonal())
-
-
 def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array, Array]:
     """The step, the new multipliers, and how far the quadratic model falls along it."""
-    slope = model.g + ridge * state.weights
-    if model.A is not None:
-        slope = slope + model.A.T.mv(model.r)
+    slope = model.slope(jnp.zeros_like(ridge)) + ridge * state.weights
     inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
         p, none = inverse(-slope, model.c)

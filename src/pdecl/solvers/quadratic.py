@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
-from ..gram import Gram
+from ..gram import Gram, scale_columns
 from ..implicit import constant
 from ..system import Model
 from . import triangular
@@ -44,7 +44,12 @@ def minimise(
         return _wide_fit(model, ridge, start, solver)
     if not energies and n == 0 and m <= start.size:
         return _wide_enforce(model, ridge, start, solver)
-    if m == 0 or (n == 0 and not energies):
+    if not energies and n == 0 and model.C is not None:
+        # More equality rows than functions and nothing else to ask: the least violation is a fit.
+        as_fit = Model(model.C, model.c, None, None, model.g, None, model.r)
+        p, _, effort = _unconstrained(as_fit, ridge, start, solver)
+        return p, model.C.mv(p) + model.c, effort
+    if model.C is None:
         return _unconstrained(model, ridge, start, solver)
     return _constrained(model, ridge, start, solver)
 
@@ -52,19 +57,8 @@ def minimise(
 def _unconstrained(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
-    # More equality rows than functions and nothing else to ask: the least violation is a fit.
-    A, r = (model.A, model.r) if model.A is not None else (model.C, model.c)
-    gram = Gram(_blocks((A, None), (model.E, model.D)), ridge)
-
-    def minus_gradient(p: Array) -> Array:
-        slope = model.g + ridge * (start + p)
-        if A is not None:
-            slope = slope + A.T.mv(A.mv(p) + r)
-        if model.E is not None:
-            slope = slope + Gram(((model.E, model.D),), jnp.zeros_like(ridge)).mv(p)
-        return -slope
-
-    p, effort = _settle(solver, gram, minus_gradient)
+    minus_gradient = lambda p: -(model.slope(p) + ridge * (start + p))
+    p, effort = _settle(solver, model.gram(ridge), minus_gradient)
     return p, jnp.zeros_like(model.c), effort
 
 
@@ -78,9 +72,9 @@ def _wide_fit(
     A, r = model.A, model.r
     assert A is not None
     target = A.mv(start) - r
-    half = scaled(A, 1 / jnp.sqrt(ridge))
+    half = scale_columns(A, 1 / jnp.sqrt(ridge))
     size = jnp.mean(1 / ridge)
-    gram = Gram(((scaled(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
+    gram = Gram(((scale_columns(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
     y, effort = _settle(solver, gram, lambda y: target - gram.mv(y))
     return A.T.mv(y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
@@ -93,7 +87,7 @@ def _wide_enforce(
     assert C is not None
     target = C.mv(start) - c
     size = jnp.mean(ridge)  # has no say in which ω is the shortest
-    half = scaled(C, jnp.sqrt(size / ridge))
+    half = scale_columns(C, jnp.sqrt(size / ridge))
     gram = Gram(((half.T, None),), jnp.full_like(c, size))
     inverse = _inverse(solver, gram, solver.prepare(constant(gram)))
 
@@ -111,17 +105,12 @@ def _constrained(
 ) -> tuple[Array, Array, Effort]:
     """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −SOFTNESS]."""
     assert model.C is not None
-    A, E, C = model.A, model.E, model.C
-    hessian = Gram(_blocks((A, None), (E, model.D)), ridge)
-    inverse = kkt_inverse(solver, hessian, C)
+    C = model.C
+    inverse = kkt_inverse(solver, model.gram(ridge), C)
 
     def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
         p, multipliers, total = so_far
-        slope = model.g + ridge * (start + p) + C.T.mv(multipliers)
-        if A is not None:
-            slope = slope + A.T.mv(A.mv(p) + model.r)
-        if E is not None:
-            slope = slope + Gram(((E, model.D),), jnp.zeros_like(ridge)).mv(p)
+        slope = model.slope(p) + ridge * (start + p) + C.T.mv(multipliers)
         step, more, effort = inverse(-slope, -(C.mv(p) + model.c))
         return p + step, multipliers + more, combine_efforts(total, effort)
 
@@ -170,7 +159,9 @@ def _schur(solver: DirectSolver, gram: Gram, rows: lx.AbstractLinearOperator) ->
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
     W = solver.down(prepared, rows.as_matrix().T)
-    factor = triangular.by_blocks(jnp.linalg.cholesky(W.T @ W + SOFTNESS * jnp.eye(W.shape[1])))
+    factor = triangular.by_blocks(
+        jnp.linalg.cholesky(W.T @ W + SOFTNESS * jnp.eye(W.shape[1], dtype=W.dtype))
+    )
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         h = solver.down(prepared, f)
@@ -231,17 +222,6 @@ def _inverse(solver: LinearSolver, gram: Gram, prepared: Any) -> Callable[[Array
     held = constant(gram)
     solve = lambda _, f: solver.apply(prepared, held, f)
     return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
-
-
-def _blocks(*pairs: Any) -> tuple:
-    return tuple(pair for pair in pairs if pair[0] is not None)
-
-
-def scaled(rows: lx.AbstractLinearOperator, columns: Array) -> lx.AbstractLinearOperator:
-    """The rows with each column (or all of them) multiplied by a number."""
-    if isinstance(rows, lx.MatrixLinearOperator):
-        return lx.MatrixLinearOperator(rows.as_matrix() * columns)
-    return lx.FunctionLinearOperator(lambda x: rows.mv(columns * x), rows.in_structure())
 
 
 def combine_efforts(*efforts: Effort) -> Effort:

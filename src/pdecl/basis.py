@@ -7,6 +7,16 @@ dictionary with one such array for each. An Equinox module is one, and so is a p
 A basis that has its own way of differentiating (one given on a grid) offers
 `basis.jets(coords, phi, wanted)` instead, with `wanted` a set of axes tuples (`(0, 0)` is the second
 derivative in the first coordinate), and returns a dictionary from those to arrays `(n, N)`.
+
+Four more things a basis may offer:
+
+- `basis.at(phi)`: the basis for one φ, used in the place of this one for everything. What depends on φ
+  alone (the code of an encoder, values on a grid) is computed there, once.
+- `basis.offset(x, phi)`: a fixed function, a number (or a dictionary of them): u = offset + Σ ω_i f_i.
+- `basis.weights(phi)`: the ω that the network itself proposes, `(N,)` (or a dictionary of such arrays):
+  what a soft model uses. Without it they are ones.
+- `basis.contract(weights, phi)`: the basis of the single function Σ ω_i f_i, where that is cheaper than
+  the N functions at each point: on a grid.
 """
 
 from collections.abc import Iterable
@@ -24,12 +34,17 @@ Basis = Any  # callable, or with `jets`
 Weights = dict[str, Float[Array, " _N"]]
 
 
+def specialise(basis: Basis, phi: Any) -> Basis:
+    """The basis for one φ, with all that depends on φ alone computed."""
+    return basis.at(phi) if hasattr(basis, "at") else basis
+
+
 def sizes(basis: Basis, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
     """How many functions each unknown has, found from shapes alone; checks what the basis returns."""
-    if not (callable(basis) or hasattr(basis, "jets")):
+    if not (callable(basis) or hasattr(basis, "jets") or hasattr(basis, "at")):
         raise TypeError(f"the basis must be a function of (x, phi); found {type(basis).__name__}.")
     coords = jax.ShapeDtypeStruct((1, dim), jnp.zeros(()).dtype)
-    out = jax.eval_shape(lambda x, phi: _raw(basis, x, phi, {()})[()], coords, phi)
+    out = jax.eval_shape(lambda x, phi: _raw(specialise(basis, phi), x, phi, {()})[()], coords, phi)
     shapes = {unknown: leaf.shape for unknown, leaf in _by_unknown(out, unknowns).items()}
     for unknown, shape in shapes.items():
         if len(shape) != 2 or shape[1] == 0:
@@ -70,6 +85,10 @@ def combine(
     for it do not depend on N.
     """
     wanted = set(wanted)
+    if hasattr(basis, "contract"):
+        share = weights[unknowns[0]] if len(unknowns) == 1 else weights
+        found = evaluate(basis.contract(share, phi), unknowns, coords, phi, wanted)
+        return {key: values[:, 0] for key, values in found.items()}
     if hasattr(basis, "jets"):
         found = evaluate(basis, unknowns, coords, phi, wanted)
         return {key: values @ weights[key[0]] for key, values in found.items()}
@@ -82,6 +101,51 @@ def combine(
     at_point = jax.checkpoint(lambda x: derivatives(total, x, wanted))
     found = jax.lax.map(at_point, coords, batch_size=_CHUNK)
     return {(name, axes): found[axes][name] for axes in wanted for name in unknowns}
+
+
+def offsets(
+    basis: Basis,
+    unknowns: tuple[str, ...],
+    coords: Float[Array, "n d"],
+    phi: Any,
+    wanted: Iterable[Axes],
+) -> dict[tuple[str, Axes], Float[Array, " n"]] | None:
+    """The wanted derivatives of the fixed function that u is measured from; None if there is none."""
+    if not hasattr(basis, "offset"):
+        return None
+    wanted = set(wanted)
+
+    def at_point(x: Float[Array, " d"]) -> dict[Axes, Any]:
+        return derivatives(lambda y: _by_unknown(basis.offset(y, phi), unknowns), x, wanted)
+
+    found = jax.vmap(at_point)(coords)
+    for unknown, values in ((name, out[name]) for out in found.values() for name in unknowns):
+        if values.shape != (len(coords),):
+            raise ValueError(
+                f"the basis's offset must be one number at a point; for {unknown!r} it has shape "
+                f"{values.shape[1:]}."
+            )
+    return {
+        (unknown, axes): values.astype(coords.dtype)
+        for axes, out in found.items()
+        for unknown, values in out.items()
+    }
+
+
+def proposed(
+    basis: Basis, unknowns: tuple[str, ...], phi: Any, sizes: dict[str, int]
+) -> Float[Array, " N"]:
+    """The weights ω that the basis itself proposes, one unknown after the other; ones without any."""
+    if not hasattr(basis, "weights"):
+        return jnp.ones(sum(sizes.values()))
+    weights = _by_unknown(basis.weights(phi), unknowns)
+    for unknown, size in sizes.items():
+        if weights[unknown].shape != (size,):
+            raise ValueError(
+                f"the basis has {size} functions for {unknown!r}, but proposes weights of shape "
+                f"{weights[unknown].shape}."
+            )
+    return jnp.concatenate([weights[unknown] for unknown in sizes])
 
 
 def _raw(basis: Basis, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:

@@ -26,6 +26,15 @@ class GridBasis(eqx.Module):
     box: Box = eqx.field(static=True)
     values: Values
 
+    def at(self, phi: Any) -> "GridBasis":
+        return GridBasis(self.box, on_grid(self.box, self.values, phi))
+
+    def contract(self, weights: Float[Array, " N"], phi: Any) -> "GridBasis":
+        return GridBasis(self.box, _combined(self.box, self.values, weights, phi))
+
+    def times(self, factor: Callable[[Array], Array]) -> "GridBasis":
+        return GridBasis(self.box, _multiplied(self.box, self.values, factor))
+
     def jets(
         self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
@@ -51,6 +60,15 @@ class ElementBasis(eqx.Module):
     box: Box = eqx.field(static=True)
     values: Values
 
+    def at(self, phi: Any) -> "ElementBasis":
+        return ElementBasis(self.box, on_grid(self.box, self.values, phi))
+
+    def contract(self, weights: Float[Array, " N"], phi: Any) -> "ElementBasis":
+        return ElementBasis(self.box, _combined(self.box, self.values, weights, phi))
+
+    def times(self, factor: Callable[[Array], Array]) -> "ElementBasis":
+        return ElementBasis(self.box, _multiplied(self.box, self.values, factor))
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Float[Array, " N"]:
         return interpolate(self.box, on_grid(self.box, self.values, phi), x)
 
@@ -65,6 +83,20 @@ def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:
             f"coordinate; found {values.shape}."
         )
     return values
+
+
+def _combined(box: Box, values: Values, weights: Float[Array, " N"], phi: Any) -> Float[Array, "... 1"]:
+    """Σ ω_i f_i on the grid, as the values of a single function."""
+    values = on_grid(box, values, phi)
+    return (values.astype(weights.dtype) @ weights)[..., None]
+
+
+def _multiplied(box: Box, values: Values, factor: Callable[[Array], Array]) -> Float[Array, "... N"]:
+    """Values on the grid times a function of a point, at the nodes."""
+    assert not callable(values), "`times` is for the basis of one φ: `basis.at(phi)`"
+    nodes = box.mesh(*values.shape[:-1])
+    factors = jax.vmap(factor)(nodes).reshape(values.shape[:-1])
+    return values * factors[..., None].astype(values.dtype)
 
 
 def interpolate(box: Box, values: Float[Array, "... N"], x: Float[Array, " d"]) -> Float[Array, " N"]:

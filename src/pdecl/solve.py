@@ -18,7 +18,7 @@ from .system import build
 
 
 class Solution(eqx.Module):
-    """u = Σ ω_i f_i for one φ, or for a batch of them, and how the solve went.
+    """u = Σ ω_i f_i (and the basis's offset) for one φ, or for a batch of them, and how the solve went.
 
     - `weights`: ω, of shape `(N,)`, or `(batch, N)`.
     - `status`: a `Status`, or a list of them for a batch.
@@ -98,18 +98,42 @@ def solve(
     require_precision(dtype)
     phi = problem.check(phi, batch)
     solver = complete(solver)
+    size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
+    points = _cast(problem.draw(size(), key) if points is None else points, dtype)
+    _require_sets(problem, points)
+    if initial is not None and initial.shape[-1:] != (size(),):
+        raise ValueError(f"`initial` has shape {initial.shape}; the basis has {size()} functions.")
+    found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
+    solution = Solution(
+        problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
+        found.violation, found.code, batch,
+    )  # fmt: skip
+    return _raise(solution) if throw else solution
+
+
+def propose(
+    problem: Problem,
+    basis: Any,
+    phi: Any = None,
+    *,
+    batch: bool = False,
+    points: tuple[Points, ...] | None = None,
+    key: PRNGKeyArray | None = None,
+    throw: bool = True,
+) -> Solution:
+    """The weights ω that the network itself proposes (`basis.weights(phi)`, or ones), with no solve.
+
+    What a soft model answers. The `Solution` is like any other, with the arguments of `solve`:
+    residuals are measured on the points, the status is `Status.GIVEN`, and the optimality, which
+    nothing has looked at, is NaN.
+    """
+    require_precision(jnp.float64)
+    phi = problem.check(phi, batch)
     if points is None:
         points = problem.draw(sum(sizes_of(problem, basis, phi, batch).values()), key)
-    points = _cast(points, dtype)
-    if len(points) != len(problem.sets()):
-        raise ValueError(
-            f"`points` holds {len(points)} sets; the problem has {len(problem.sets())}: "
-            "make them with problem.draw(size, key)."
-        )
-    total = sum(sizes_of(problem, basis, phi, batch).values())
-    if initial is not None and initial.shape[-1:] != (total,):
-        raise ValueError(f"`initial` has shape {initial.shape}; the basis has {total} functions.")
-    found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
+    points = _cast(points, jnp.float64)
+    _require_sets(problem, points)
+    found, residual = _propose(problem, basis, _cast(phi, jnp.float64), points, batch)
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
         found.violation, found.code, batch,
@@ -139,13 +163,34 @@ def _solve(
 
 
 @eqx.filter_jit
+def _propose(
+    problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...], batch: bool
+) -> tuple[Outcome, dict[str, Array]]:
+    def one(phi: Any) -> tuple[Outcome, dict[str, Array]]:
+        system = build(problem, basis, phi, points, hold_jets=False)
+        sizes = dict(system.plan.sizes)
+        weights = bases.proposed(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
+        residual = system.residuals(weights)
+        finite = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in (weights, *residual.values())]))
+        code = jnp.where(finite, int(Status.GIVEN), int(Status.NONFINITE_NETWORK))
+        left, size = (
+            jnp.linalg.norm(system.rows(w, "Enforce")) for w in (weights, jnp.zeros_like(weights))
+        )
+        violation = left / jnp.where(size > 0, size, 1.0)
+        return Outcome(weights, code, jnp.asarray(0), jnp.asarray(jnp.nan), violation), residual
+
+    return jax.vmap(one)(phi) if batch else one(phi)
+
+
+@eqx.filter_jit
 def _query(solution: Solution, coords: Float[Array, "n d"], axes: tuple[int, ...]) -> Any:
     unknowns = solution.problem.unknowns
 
     def one(weights: Array, phi: Any) -> Any:
-        shares = _shares(solution, weights)
-        found = bases.combine(solution.basis, unknowns, shares, coords, phi, {axes})
-        values = {name: found[name, axes] for name in unknowns}
+        basis, shares = bases.specialise(solution.basis, phi), _shares(solution, weights)
+        found = bases.combine(basis, unknowns, shares, coords, phi, {axes})
+        fixed = bases.offsets(basis, unknowns, coords, phi, {axes}) or {}
+        values = {name: found[name, axes] + fixed.get((name, axes), 0.0) for name in unknowns}
         return values[unknowns[0]] if len(unknowns) == 1 else values
 
     call = jax.vmap(one) if solution.batched else one
@@ -171,6 +216,14 @@ def _shares(solution: Solution, weights: Array) -> dict[str, Array]:
 def sizes_of(problem: Problem, basis: Any, phi: Any, batch: bool) -> dict[str, int]:
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[batch:], leaf.dtype), phi)
     return bases.sizes(basis, problem.unknowns, len(problem.domain.names), one)
+
+
+def _require_sets(problem: Problem, points: tuple[Points, ...]) -> None:
+    if len(points) != len(problem.sets()):
+        raise ValueError(
+            f"`points` holds {len(points)} sets; the problem has {len(problem.sets())}: "
+            "make them with problem.draw(size, key)."
+        )
 
 
 def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:

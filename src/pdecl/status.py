@@ -6,6 +6,7 @@ import enum
 class Status(enum.IntEnum):
     """How a solve ended. `str(status)` says it in words, `status.advice` what to try next."""
 
+    GIVEN = -1
     SOLVED = 0
     OVERDETERMINED = 1
     NOT_CONVERGED = 2
@@ -37,6 +38,10 @@ class SolveError(RuntimeError):
 
 
 _WORDS = {
+    Status.GIVEN: (
+        "given: the weights were proposed by the network, not solved for",
+        "Look at the residuals; `solve` finds the weights instead.",
+    ),
     Status.SOLVED: ("solved", ""),
     Status.OVERDETERMINED: (
         "solved, with more Enforce rows than functions",

@@ -47,6 +47,8 @@ class System(eqx.Module):
     plan: Plan = eqx.field(static=True)
     # Derivatives of the N functions at the points of each set; None where they are not to be held.
     jets: tuple[dict[Entry, Float[Array, "_n _N"]], ...] | None
+    # The fixed function that u is measured from, at the points of each set; None if there is none.
+    offset: tuple[dict[Entry, Float[Array, " _n"]], ...] | None = None
 
     def split(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, " _N_u"]]:
         """Each unknown's share of ω."""
@@ -57,7 +59,17 @@ class System(eqx.Module):
         return shares
 
     def fields(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
-        """The jet of u = Σ ω_i f_i at the points of each set. Linear in ω."""
+        """The jet of u = offset + Σ ω_i f_i at the points of each set. Affine in ω."""
+        combined = self.combined(weights)
+        if self.offset is None:
+            return combined
+        return [
+            {entry: values + fixed[entry] for entry, values in jets.items()}
+            for jets, fixed in zip(combined, self.offset, strict=True)
+        ]
+
+    def combined(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
+        """The jet of Σ ω_i f_i at the points of each set. Linear in ω."""
         shares = self.split(weights)
         if self.jets is not None:
             return [
@@ -193,13 +205,19 @@ def build(
     problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...], hold_jets: bool = True
 ) -> System:
     """The system for one φ. With `hold_jets=False` no n×N array is ever made."""
+    basis = bases.specialise(basis, phi)
     plan = make_plan(problem, basis, phi, sets)
+    unknowns = problem.unknowns
 
     def jets(coords: Any, wanted: Any) -> dict:
-        return bases.evaluate(basis, problem.unknowns, coords, phi, wanted)
+        return bases.evaluate(basis, unknowns, coords, phi, wanted)
+
+    def fixed(coords: Any, wanted: Any) -> dict:
+        return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
     held = tuple(_each_set(problem, plan, sets, jets)) if hold_jets else None
-    return System(problem, basis, phi, sets, plan, held)
+    offset = tuple(_each_set(problem, plan, sets, fixed)) if hasattr(basis, "offset") else None
+    return System(problem, basis, phi, sets, plan, held, offset)
 
 
 def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) -> Plan:
@@ -307,7 +325,7 @@ def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
         most = max(len(system.plan.entries[i]) for i in energies)
 
         def entries(w: Float[Array, " N"]) -> Float[Array, " qk"]:
-            fields = system.fields(w)
+            fields = system.combined(w)
             parts = [_pad(system.stacked(i, fields), most, axes=(1,)) for i in energies]
             return jnp.concatenate(parts).ravel()
 
@@ -354,4 +372,4 @@ def _is_affine(
 
 def _root(x: Float[Array, ""]) -> Float[Array, ""]:
     """Square root with derivative zero, not infinite, at zero."""
-    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+    return jnp.where(x == 0, 0.0, jnp.sqrt(jnp.where(x == 0, 1.0, x)))

@@ -1,0 +1,10 @@
+"""Networks that propose basis functions, and wrappers around them."""
+
+from .deeponet import DeepONet as DeepONet
+from .features import Periodic as Periodic
+from .fno import FNO as FNO
+from .mlp import MLP as MLP
+from .modulated import Modulated as Modulated
+from .precision import InSingle as InSingle
+from .wrappers import ExactInitial as ExactInitial
+from .wrappers import Mollified as Mollified

@@ -1,0 +1,52 @@
+"""A trunk of functions and a branch that proposes their weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..problem import Problem
+from .encoder import Encoder
+from .features import Features
+from .mlp import MLP, by_unknown
+
+
+class DeepONet(eqx.Module):
+    """A trunk, dense layers from a point to `size` functions, and a branch from φ to their weights.
+
+    `solve` uses the trunk alone and finds the weights; a soft model uses the branch's, which see φ
+    through dense layers of the same width and depth.
+
+    Arguments are those of `MLP`, which the trunk is. The problem needs a law (`parameter=`): φ is
+    scaled by its mean and deviation under it.
+    """
+
+    trunk: MLP
+    branch: Encoder
+
+    def __init__(
+        self,
+        problem: Problem,
+        size: int,
+        width: int = 64,
+        depth: int = 3,
+        activation: Callable[[Array], Array] = jnp.tanh,
+        frequency: float = 1.0,
+        features: Features | None = None,
+        *,
+        key: PRNGKeyArray,
+    ):
+        trunk_key, branch_key = jr.split(key)
+        self.trunk = MLP(problem, size, width, depth, activation, frequency, features, key=trunk_key)
+        outputs = size * len(problem.unknowns)
+        # Weights of this size make u of order one.
+        self.branch = Encoder(problem, outputs, width, depth, size**-0.5, key=branch_key)
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.trunk(x)
+
+    def weights(self, phi: Any) -> Any:
+        return by_unknown(self.branch(phi), self.trunk.unknowns)

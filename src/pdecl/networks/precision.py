@@ -1,0 +1,46 @@
+"""A basis evaluated in single precision under a solve in double."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..basis import specialise
+from .wrappers import forward
+
+
+class InSingle(eqx.Module):
+    """The same basis with its network and derivatives in float32: parameters, points and φ are cast.
+
+    Gradients reach the parameters in their own precision, and the solve keeps its own: training in
+    mixed precision. An offset (exact initial data) is not cast. A basis on a grid computes its values
+    in float32 and interpolates them in the precision of the points.
+    """
+
+    inner: Any
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        inner = specialise(_single(self.inner), _single(phi))
+        on_grid = hasattr(inner, "jets") or hasattr(inner, "contract")
+        return inner if on_grid else Single(inner)
+
+
+class Single(eqx.Module):
+    """A basis of points whose parameters are in float32 already."""
+
+    inner: Any
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        return self.inner(_single(x), _single(phi))
+
+    def __getattr__(self, name: str) -> Any:
+        return forward(self, name, "weights", "offset")
+
+
+def _single(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x.astype(jnp.float32) if eqx.is_inexact_array(x) else x, tree)

@@ -1,0 +1,149 @@
+"""Wrappers that build boundary and initial data into a basis. They compose, and take any basis.
+
+Both multiply the functions by a factor that vanishes on a part of the boundary. Functions given at
+points are multiplied there; functions on a grid at its nodes, so that elements stay elements.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..basis import specialise
+from ..domain import Region
+from ..points import Point
+
+
+class Mollified(eqx.Module):
+    """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
+
+    Each function is multiplied by 4s(1 − s) for a coordinate with both its faces in `on`, by s or 1 − s
+    for one with a single face, where s runs from 0 to 1 across the box.
+    """
+
+    inner: Any
+    on: Region = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        _require_faces("Mollified", self.on)
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        return times(specialise(self.inner, phi), Vanishing(self.on))
+
+
+class ExactInitial(eqx.Module):
+    """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
+
+    - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
+    - `value`: a function `value(z, phi)` of a point, as in a condition: `lambda z, phi: jnp.sin(z.x)`.
+      For several unknowns it returns a dictionary.
+    - `rate`: if given, 1 − exp(−rate·s) takes the place of s: for what changes fast at first.
+    """
+
+    inner: Any
+    on: Region = eqx.field(static=True)
+    value: Callable[[Any, Any], Any]
+    rate: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        _require_faces("ExactInitial", self.on)
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        inner = times(specialise(self.inner, phi), Vanishing(self.on, self.rate))
+        return Shifted(inner, AtPoint(self.on.box.names, self.value))
+
+
+class Vanishing(eqx.Module):
+    """A factor that is zero on faces of a box and positive elsewhere."""
+
+    on: Region = eqx.field(static=True)
+    rate: float | None = eqx.field(static=True, default=None)
+
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        factor, axes = jnp.ones((), x.dtype), [axis for axis, _ in self.on.sides]
+        for axis, end in self.on.sides:
+            low, high = self.on.box.bounds[axis]
+            s = (x[axis] - low) / (high - low)
+            factor = factor * (1 - s if end else s) * axes.count(axis)
+        return factor if self.rate is None else -jnp.expm1(-self.rate * factor)
+
+
+class AtPoint(eqx.Module):
+    """A function of a named point and φ as one of an array of coordinates."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    value: Callable[[Any, Any], Any]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        return self.value(Point(self.names, x, {}, {}), phi)
+
+
+class Times(eqx.Module):
+    """A basis of points, or an offset, multiplied by a factor."""
+
+    inner: Callable[[Any, Any], Any]
+    factor: Vanishing
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        factor = self.factor(x)
+        return jax.tree.map(lambda values: factor.astype(values.dtype) * values, self.inner(x, phi))
+
+    def __getattr__(self, name: str) -> Any:
+        return forward(self, name, "weights")
+
+
+class Shifted(eqx.Module):
+    """A basis with a fixed function beside it."""
+
+    inner: Any
+    value: Callable[[Any, Any], Any]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        return self.inner(x, phi)
+
+    def offset(self, x: Float[Array, " d"], phi: Any) -> Any:
+        value = self.value(x, phi)
+        if not hasattr(self.inner, "offset"):
+            return value
+        return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
+
+    def times(self, factor: Vanishing) -> "Shifted":
+        return Shifted(times(self.inner, factor), Times(self.value, factor))
+
+    def __getattr__(self, name: str) -> Any:
+        return forward(self, name, "weights", "jets", "contract")
+
+
+def times(basis: Any, factor: Vanishing) -> Any:
+    """The basis, made for one φ, multiplied by a factor."""
+    if hasattr(basis, "times"):
+        return basis.times(factor)
+    if hasattr(basis, "jets"):
+        raise TypeError(
+            f"{type(basis).__name__} differentiates in its own way (`jets`), so it has to offer "
+            "`times(factor)`, itself multiplied by a function of a point."
+        )
+    if hasattr(basis, "offset"):
+        return Shifted(Times(basis, factor), Times(basis.offset, factor))
+    return Times(basis, factor)
+
+
+def forward(module: Any, name: str, *names: str) -> Any:
+    """A part of a basis that its `inner` may offer; called for attributes the module does not have."""
+    if name in names:
+        return getattr(module.inner, name)
+    raise AttributeError(f"{type(module).__name__} has no {name!r}.")
+
+
+def _require_faces(wrapper: str, on: Any) -> None:
+    if not isinstance(on, Region) or on.sides == ((),):
+        raise TypeError(f"{wrapper}: `on` must be faces of a box, such as box.faces() or box.face(t=0).")

@@ -72,6 +72,179 @@ def test_a_loss_that_is_not_finite_stops_with_the_step_and_the_cause():
         pdecl.fit(decay, broken, optax.adam(1e-3), steps=2, key=jr.key(0), progress=False)
 
 
+def train(basis, steps=4, optimiser=None, **options):
+    options = {"key": jr.key(1), "progress": False, **options}
+    return pdecl.fit(decay, basis, optimiser or optax.adam(1e-3), steps=steps, **options)
+
+
+def small(**options):
+    return pdecl.MLP(decay, size=4, width=8, depth=1, key=jr.key(0), **options)
+
+
+def leaves(basis):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(basis, eqx.is_array))]
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+def test_the_last_good_state_is_kept_when_a_step_fails():
+    """φ beyond 15 breaks the equation; every step before such a φ is drawn counts."""
+    fragile = pdecl.Problem(
+        line,
+        [
+            pdecl.Fit(
+                lambda u, z, k: u.d("x") + k * u() + jnp.where(k > 15, jnp.nan, 0), on=line.interior
+            )
+        ],
+        parameter=decay.parameter,
+    )
+    phis = jnp.concatenate([jnp.full(30, 3.0), jnp.full(2, 16.0)])
+    with pytest.raises(pdecl.TrainingError, match=r"non-finite equation.*φ number") as caught:
+        pdecl.fit(
+            fragile,
+            small(),
+            optax.adam(1e-3),
+            steps=200,
+            key=jr.key(0),
+            batch=2,
+            phis=phis,
+            progress=False,
+        )
+    error = caught.value
+    assert error.status is pdecl.Status.NONFINITE_EQUATION
+    assert error.phi == 16.0
+    assert len(error.history.loss) == error.step
+    again, _ = pdecl.fit(
+        fragile, small(), optax.adam(1e-3), steps=max(error.step, 1), key=jr.key(0), batch=2, phis=phis,
+        progress=False,
+    )  # fmt: skip
+    assert error.step > 0
+    assert same(again, error.basis)
+
+
+class Wave(eqx.Module):
+    """A network that proposes weights of its own: what a soft model needs."""
+
+    trunk: pdecl.MLP
+    branch: eqx.nn.MLP
+
+    def __call__(self, x, phi):
+        return self.trunk(x, phi)
+
+    def weights(self, phi):
+        return self.branch(jnp.atleast_1d(phi) / 10)
+
+
+def wave():
+    branch = eqx.nn.MLP(1, 4, 8, 1, activation=jnp.tanh, key=jr.key(2))
+    return Wave(small(), branch)
+
+
+def test_soft_training_uses_the_weights_that_the_network_proposes():
+    phis = decay.sample(jr.key(5), 8)
+    before = pdecl.propose(decay, wave(), phis, batch=True).residual["Fit 0"].mean()
+    trained, history = train(wave(), 150, optax.adam(1e-2), method="soft", mean="mean")
+    after = pdecl.propose(decay, trained, phis, batch=True)
+    assert after.residual["Fit 0"].mean() < 0.5 * before
+    assert history.loss[-1] < history.loss[0]
+    assert all(status is pdecl.Status.GIVEN for status in after.status)
+
+
+def test_hard_training_leaves_the_branch_alone_and_starts_far_below_soft():
+    hard, hard_history = train(wave(), 3, mean="mean")
+    _, soft_history = train(wave(), 3, mean="mean", method="soft")
+    assert np.array_equal(hard.branch.layers[0].weight, wave().branch.layers[0].weight)
+    assert hard_history.loss[0] < 0.2 * soft_history.loss[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mean": "mean"},
+        {"fitted_too": True},
+        {"single": True},
+        {"batch": 3},
+        {"phis": jnp.linspace(2, 20, 16)},
+        {"judge": decay.also(pdecl.Fit(lambda u, z, k: u() - jnp.exp(-k), on=line.face(x=1)))},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_each_option_changes_the_training(options):
+    plain, _ = train(small(), 2)
+    other, history = train(small(), 2, **options)
+    assert np.all(np.isfinite(history.loss))
+    assert not same(plain, other)
+
+
+def test_observed_data_pull_the_solution_towards_them():
+    """Data that contradict the equation are met better when the loss holds them."""
+    data = pdecl.Fit(lambda u, z, k: u() - 0.5, on=line.face(x=1), weight=100.0, name="data")
+    judge = decay.also(data)
+    at_end = lambda basis: float(pdecl.solve(decay, basis, 3.0)(jnp.ones((1, 1)))[0])
+    told, _ = train(small(), 60, optax.adam(1e-2), judge=judge, mean="mean")
+    untold, _ = train(small(), 60, optax.adam(1e-2), mean="mean")
+    assert abs(at_end(told) - 0.5) < abs(at_end(untold) - 0.5)
+
+
+def test_single_precision_networks_get_nearly_the_same_gradient():
+    plain, _ = train(small(), 1, optax.sgd(1.0))
+    single, _ = train(small(), 1, optax.sgd(1.0), single=True)
+    for start, a, b in zip(leaves(small()), leaves(plain), leaves(single), strict=True):
+        assert np.allclose(a - start, b - start, rtol=0.02, atol=2e-4)
+
+
+def test_one_compilation_for_the_whole_run():
+    traces = []
+
+    class Counting(eqx.Module):
+        inner: pdecl.MLP
+
+        def __call__(self, x, phi):
+            traces.append(1)
+            return self.inner(x, phi)
+
+    train(Counting(small()), 1)
+    once = len(traces)
+    traces.clear()
+    train(Counting(small()), 12)
+    assert len(traces) == once
+
+
+def test_metrics_are_taken_at_steps_spaced_in_the_logarithm(tmp_path):
+    seen = decay.sample(jr.key(5), 4)
+    _, history = train(small(), 40, watch=lambda basis: {"error": error(basis, seen)}, watches=6)
+    steps, seconds, values = history.metric("error")
+    assert steps.tolist() == [0, 1, 2, 4, 9, 19, 40]
+    assert np.all(np.diff(seconds) >= 0)
+    assert np.all(values > 0)
+    history.save(tmp_path / "history.json")
+    assert pdecl.History.load(tmp_path / "history.json") == history
+    history.plot(tmp_path / "history.png")
+    assert (tmp_path / "history.png").stat().st_size > 5000
+    with pytest.raises(ValueError, match=r"no metric 'loss'.*error"):
+        history.metric("loss")
+    (tmp_path / "history.json").write_text('{"loss": [1.0')
+    with pytest.raises(ValueError, match="cut short"):
+        pdecl.History.load(tmp_path / "history.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "medium"}, "method must be one of hard, soft"),
+        ({"mean": "median"}, "mean must be one of log, mean"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"phis": jnp.ones(3), "batch": 4}, "3 φ were given for batches of 4"),
+        ({"phis": jnp.array([1.0, jnp.nan]), "batch": 1}, "NaN"),
+    ],
+)
+def test_mistakes_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(small(), **options)
+
+
 def test_a_problem_without_a_law_cannot_be_trained_on():
     lawless = pdecl.Problem(line, [pdecl.Fit(lambda u, z, phi: u() - 1, on=line.interior)])
     with pytest.raises(ValueError, match="no law"):

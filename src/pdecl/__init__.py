@@ -1,15 +1,27 @@
 """pdecl: neural networks that obey partial differential equations."""
 
+from .checkpoint import CheckpointError as CheckpointError
+from .checkpoint import Checkpoints as Checkpoints
 from .condition import Energy as Energy
 from .condition import Enforce as Enforce
 from .condition import Fit as Fit
 from .domain import Box as Box
+from .evaluate import evaluate as evaluate
 from .grid import ElementBasis as ElementBasis
 from .grid import GridBasis as GridBasis
+from .history import History as History
+from .networks import FNO as FNO
 from .networks import MLP as MLP
+from .networks import DeepONet as DeepONet
+from .networks import ExactInitial as ExactInitial
+from .networks import InSingle as InSingle
+from .networks import Modulated as Modulated
+from .networks import Mollified as Mollified
+from .networks import Periodic as Periodic
 from .points import Points as Points
 from .problem import Problem as Problem
 from .solve import Solution as Solution
+from .solve import propose as propose
 from .solve import solve as solve
 from .solvers import CG as CG
 from .solvers import GMRES as GMRES
@@ -20,5 +32,10 @@ from .solvers import Cholesky as Cholesky
 from .solvers import GaussNewton as GaussNewton
 from .status import SolveError as SolveError
 from .status import Status as Status
-from .train import History as History
+from .storage import ModelFileError as ModelFileError
+from .storage import load_into as load_into
+from .storage import save as save
+from .train import TrainingError as TrainingError
 from .train import fit as fit
+from .trained import Trained as Trained
+from .trained import load as load

@@ -9,18 +9,18 @@ of it all.
 import hashlib
 import json
 import os
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
+from .environment import versions
+from .files import replacing
 from .problems.darcy_grid import subsample
 from .problems.law import Law, describe
 
@@ -126,6 +126,9 @@ def cached(
     It is built anew when the law, the solver's version, or what is asked for has changed, and,
     with a warning, when the file is damaged.
     """
+    if find_spec("h5netcdf") is None:
+        warnings.warn("references are not kept: h5netcdf is not installed", UserWarning, stacklevel=2)
+        return build(law, seed, count, truth, progress)
     path = Path(directory) / f"{law.name}-seed{seed}-{count}{'-truth' if truth else ''}.nc"
     if path.exists():
         try:
@@ -157,13 +160,13 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
         "phi": dataset.phi_name,
         "law": json.dumps(dataset.law, sort_keys=True),
         "origin": json.dumps(dataset.origin, sort_keys=True),
-        "made_with": json.dumps({name: version(name) for name in ("pdecl", "numpy", "scipy")}),
+        "made_with": json.dumps(versions("pdecl", "numpy", "scipy")),
         "sha256": _checksum(dataset),
     }
     coordinates = {name: (name, values) for name, values in dataset.coordinates.items()}
     packed = {name: {"zlib": True, "complevel": 1, "shuffle": True} for name in variables}
     contents = xarray.Dataset(variables, coords=coordinates, attrs=attributes)
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         contents.to_netcdf(temporary, engine="h5netcdf", encoding=packed)
 
 
@@ -241,31 +244,3 @@ def _checksum(dataset: Dataset) -> str:
 def _plain(data: dict[str, Any]) -> dict[str, Any]:
     """As it looks after a trip through JSON (tuples become lists)."""
     return dict(json.loads(json.dumps(data)))
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when it is complete and on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _flush(temporary)
-        # mkstemp makes private files; a dataset is as readable as any other file of the user.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        os.replace(temporary, path)
-        _flush(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

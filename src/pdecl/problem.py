@@ -72,6 +72,10 @@ class Problem(eqx.Module):
             for index, (on, key) in enumerate(zip(sets, keys, strict=True))
         )
 
+    def also(self, *conditions: Condition) -> "Problem":
+        """The same problem with further conditions, such as observed data."""
+        return Problem(self.domain, (*self.conditions, *conditions), self.parameter, self.unknowns)
+
     def sets(self) -> list[Any]:
         """The distinct sets that conditions hold on."""
         distinct: list[Any] = []

@@ -1,7 +1,8 @@
-"""`fit`: trains a basis through the layer, without solution data."""
+"""`fit`: trains a basis through the layer, or with a soft penalty, without solution data."""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -10,24 +11,32 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from jaxtyping import Array, PRNGKeyArray
 
-from .layer import weights_of
+from . import loss as losses
+from .checkpoint import Checkpoints
+from .history import History, watched_steps
+from .networks import InSingle
 from .points import Points
 from .problem import Problem
+from .progress import training_bar
 from .solve import complete, require_precision, sizes_of
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
-from .system import build
+
+Watch = Callable[[Any], Mapping[str, float]]
 
 
-@dataclass
-class History:
-    """What a training run did: the loss at each step, and the seconds since the start."""
+class TrainingError(SolveError):
+    """A step was not finite. The state before it is kept.
 
-    loss: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    - `status`, `step`, `phi`: how the layer's solve ended, in which step, and for which φ.
+    - `basis`, `history`: as they were before that step.
+    """
+
+    def __init__(self, status: Status, where: str, step: int, phi: Any, basis: Any, history: History):
+        super().__init__(status, where)
+        self.step, self.phi, self.basis, self.history = step, phi, basis, history
 
 
 def fit(
@@ -37,86 +46,207 @@ def fit(
     *,
     steps: int,
     key: PRNGKeyArray,
+    method: str = "hard",
     batch: int = 8,
+    phis: Any = None,
+    mean: str = "log",
+    judge: Problem | None = None,
+    fitted_too: bool = False,
     solver: LinearSolver | GaussNewton | None = None,
+    single: bool = False,
+    watch: Watch | None = None,
+    watches: int = 20,
+    checkpoints: Checkpoints | None = None,
     progress: bool = True,
 ) -> tuple[Any, History]:
-    """Trains a basis so that the layer's solutions obey the conditions where they were not fitted.
+    """Trains a basis so that its solutions obey the conditions where they were not fitted.
 
     Each step draws `batch` parameters and two sets of points, the same for the whole batch: the layer
-    solves on the first, and the loss is what is left on the second. It is the mean over φ of the
-    logarithm of the weighted mean squares, so that easy and hard φ count alike; for problems with an
-    energy it is the energy.
+    solves on the first, and the loss is what is left on the second, half the weighted mean squares of
+    the rows. For problems with an energy the loss is the energy.
+
+    Arguments:
+
+    - `optimiser`: from Optax, with its schedule and clipping.
+    - `method`: "hard" puts the layer between network and loss. "soft" takes the weights that the
+      network proposes itself (`basis.weights(phi)`, or ones), and the loss on all points.
+    - `phis`: the training φ, with a first axis, to draw batches from; without it each step draws new
+      ones from the problem's law.
+    - `mean`: over the batch, "log" (easy and hard φ count alike) or plain "mean".
+    - `judge`: the problem whose conditions and points make the loss, if it is another: fewer fresh
+      points, or `problem.also(...)` with observed data.
+    - `fitted_too`: takes the loss on the fitted points as well as on fresh ones.
+    - `single`: evaluates the network and its derivatives in float32; the solve stays in float64.
+    - `watch`: `basis -> {name: number}`, metrics on unseen φ, taken about `watches` times at steps
+      spaced evenly in the logarithm. `progress` shows the one called "error".
+    - `checkpoints`: where to keep the state. A run that was killed goes on from there, and ends with
+      the same weights as one that was not.
 
     Returns the trained basis and a `History`. A loss or gradient that is not finite stops the training
-    with an error that names the step and the solver's status.
+    with a `TrainingError` that names φ and the solver's status and holds the state before.
     """
     require_precision(jnp.float64)
-    solver = complete(solver)
-    phi = jax.eval_shape(lambda: problem.sample(jr.key(0), 1))
-    size = sum(sizes_of(problem, basis, phi, batch=True).values())
+    for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
+        if value not in known:
+            raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
+    for name, count in [("steps", steps), ("batch", batch)]:
+        if count < 1:
+            raise ValueError(f"fit: {name} must be at least 1; found {count}.")
+    phis = None if phis is None else problem.check(phis, batch=True)
+    _require_enough(phis, batch)
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
-    state = optimiser.init(parameters)
+    step = _make_step(rest, optimiser, complete(solver), method, batch, mean, fitted_too, single)
+    problems = (problem, judge)
 
-    @eqx.filter_jit
-    def step(parameters: Any, state: Any, key: PRNGKeyArray) -> tuple[Any, Any, Array, Array, Array]:
-        phi_key, points_key, fresh_key = jr.split(key, 3)
-        phi = problem.sample(phi_key, batch)
-        points, fresh = problem.draw(size, points_key), problem.draw(size, fresh_key)
+    state, done, history = (parameters, optimiser.init(parameters)), 0, History()
+    if checkpoints is not None:
+        settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
+        state, done, history = checkpoints.open(state, settings)
+    moments = watched_steps(steps, watches) if watch is not None else set()
+    whole = lambda: eqx.combine(state[0], rest)
 
-        def loss(parameters: Any) -> tuple[Array, Array]:
-            basis = eqx.combine(parameters, rest)
-            losses, codes = jax.vmap(lambda p: _loss(problem, basis, p, points, fresh, solver))(phi)
-            return jnp.mean(losses), codes
+    with training_bar(steps, done, progress) as tell, _closing(checkpoints):
+        clock = _Clock(history)
+        for number in range(done, steps):
+            if number in moments:
+                _observe(watch, whole(), number, history, clock)
+            state, report = step(state, problems, phis, key, number)
+            if not report.finite:
+                if checkpoints is not None:
+                    checkpoints.save(number, state, history, force=True)
+                raise _failure(number, report, whole(), history)
+            history.loss.append(float(report.loss))
+            history.seconds.append(clock())
+            history.compiling = history.compiling or history.seconds[-1]
+            if checkpoints is not None:
+                checkpoints.save(number + 1, state, history, force=number + 1 == steps)
+            tell(history)
+        if steps in moments and not (history.watched and history.watched[-1]["step"] == steps):
+            _observe(watch, whole(), steps, history, clock)
+    return whole(), history
 
-        (value, codes), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
-        updates, state = optimiser.update(gradient, state, parameters)
-        return eqx.apply_updates(parameters, updates), state, value, optax.global_norm(gradient), codes
 
-    history, start = History(), time.perf_counter()
-    with _bar(progress) as bar:
-        task = bar.add_task("training", total=steps, loss="")
-        for number, step_key in enumerate(jr.split(key, steps)):
-            parameters, state, value, slope, codes = step(parameters, state, step_key)
-            _require_finite(number, value, slope, codes)
-            history.loss.append(float(value))
-            history.seconds.append(time.perf_counter() - start)
-            bar.update(task, advance=1, loss=f"loss {history.loss[-1]:.4g}")
-    return eqx.combine(parameters, rest), history
+class _Report(eqx.Module):
+    loss: Array
+    finite: Array
+    losses: Array
+    codes: Array
+    phi: Any
 
 
-def _loss(
-    problem: Problem,
-    basis: Any,
-    phi: Any,
-    points: tuple[Points, ...],
-    fresh: tuple[Points, ...],
+def _make_step(
+    rest: Any,
+    optimiser: optax.GradientTransformation,
     solver: GaussNewton,
-) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """What is left on fresh points after the layer has solved, and the solve's status."""
-    found = weights_of(build(problem, basis, phi, points, hold_jets=solver.linear.direct), solver)
-    left = build(problem, basis, phi, fresh, hold_jets=False)
-    if left.indices("Energy"):
-        return left.objective(found.weights), found.code
-    squares = left.objective(found.weights) + 0.5 * jnp.sum(left.rows(found.weights, "Enforce") ** 2)
-    return jnp.log(squares), found.code
+    method: str,
+    batch: int,
+    mean: str,
+    fitted_too: bool,
+    single: bool,
+) -> Callable[..., tuple[Any, _Report]]:
+    """One optimiser step, compiled: of the state, the problems, φ to draw from, a key and a number."""
 
+    # The problems are arguments: points that they hold would be constants of the program otherwise.
+    @eqx.filter_jit
+    def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+        parameters, memory = state
+        problem, judge = problems[0], problems[1] or problems[0]
+        energy = any(condition.kind == "Energy" for condition in judge.conditions)
+        phi_key, points_key, fresh_key = jr.split(jr.fold_in(key, number), 3)
+        phi = problem.sample(phi_key, batch) if phis is None else _pick(phis, phi_key, batch)
+        size = sum(sizes_of(problem, eqx.combine(parameters, rest), phi, batch=True).values())
+        points, fresh = problem.draw(size, points_key), judge.draw(size, fresh_key)
+        if fitted_too or method == "soft":
+            fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
-def _require_finite(number: int, loss: Array, slope: Array, codes: Array) -> None:
-    if np.isfinite(loss) and np.isfinite(slope):
-        return
-    what = "gradient" if np.isfinite(loss) else "loss"
-    failed = [status for status in map(Status, np.asarray(codes).tolist()) if status.failed]
-    status = failed[0] if failed else Status.NOT_CONVERGED
-    raise SolveError(status, f" (training step {number}: the {what} is not finite)")
+        def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
+            basis = eqx.combine(parameters, rest)
+            basis = InSingle(basis) if single else basis
 
+            def of_phi(phi: Any) -> tuple[Array, Array]:
+                if method == "soft":
+                    return losses.soft(judge, basis, phi, fresh)
+                return losses.hard(problem, judge, basis, phi, points, fresh, solver)
 
-def _bar(show: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[loss]}"),
-        TimeRemainingColumn(),
-        disable=not show,
+            each, codes = jax.vmap(of_phi)(phi)
+            return losses.mean_over_phi(each, mean, energy), (each, codes)
+
+        # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
+        with jax.default_matmul_precision("highest"):
+            (value, (each, codes)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
+        updates, new_memory = optimiser.update(gradient, memory, parameters)
+        new = (eqx.apply_updates(parameters, updates), new_memory)
+        finite = jnp.isfinite(value) & _is_finite(gradient)
+        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, state)
+        return state, _Report(value, finite, each, codes, phi)
+
+    return lambda state, problems, phis, key, number: step(
+        state, problems, phis, key, jnp.asarray(number)
     )
+
+
+def _is_finite(tree: Any) -> Array:
+    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+def _pick(phis: Any, key: PRNGKeyArray, batch: int) -> Any:
+    """Different φ of those given."""
+    count = jax.tree.leaves(phis)[0].shape[0]
+    chosen = jr.choice(key, count, (batch,), replace=False)
+    return jax.tree.map(lambda leaf: leaf[chosen], phis)
+
+
+def _require_enough(phis: Any, batch: int) -> None:
+    if phis is not None and jax.tree.leaves(phis)[0].shape[0] < batch:
+        count = jax.tree.leaves(phis)[0].shape[0]
+        raise ValueError(f"fit: {count} φ were given for batches of {batch}; lower batch or give more.")
+
+
+def _join(one: Points, other: Points) -> Points:
+    """Two draws of the same set as one, with weights that still add up to its measure."""
+    if one is other:
+        return one
+    joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), one, other)
+    share = len(one) / (len(one) + len(other))
+    weights = jnp.concatenate([share * one.weights, (1 - share) * other.weights])
+    return eqx.tree_at(lambda points: points.weights, joined, weights)
+
+
+class _Clock:
+    """Seconds of training, which go on from the history's and stand still while metrics are taken."""
+
+    def __init__(self, history: History):
+        self.origin = time.perf_counter() - (history.seconds[-1] if history.seconds else 0.0)
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self.origin
+
+    def skip(self, seconds: float) -> None:
+        self.origin += seconds
+
+
+def _observe(watch: Watch | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
+    assert watch is not None
+    before = clock()
+    row = {name: float(value) for name, value in watch(basis).items()}
+    history.watched.append({"step": number, "seconds": before, **row})
+    clock.skip(clock() - before)
+
+
+def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:
+    what = "gradient" if np.isfinite(report.loss) else "loss"
+    codes, bad = np.asarray(report.codes), ~np.isfinite(np.asarray(report.losses))
+    failed = [Status(int(code)).failed for code in codes]
+    index = int(np.argmax(bad if bad.any() else failed))
+    status = Status(int(codes[index]))
+    phi = jax.tree.map(lambda leaf: np.asarray(leaf[index]), report.phi)
+    at = f" (training step {number}: the {what} is not finite, for φ number {index} of the batch)"
+    return TrainingError(
+        status if status.failed else Status.NOT_CONVERGED, at, number, phi, basis, history
+    )
+
+
+def _closing(checkpoints: Checkpoints | None) -> Any:
+    from contextlib import closing
+
+    return nullcontext() if checkpoints is None else closing(checkpoints)

@@ -14,6 +14,7 @@ from ..problem import Problem
 from . import burgers_reference, checks
 from .arrays import AnyArray, namespace
 from .fields import periodic_field
+from .law import with_counts
 from .noise import normals
 
 
@@ -50,20 +51,33 @@ class Burgers:
                 f"use at least {2 * self.modes + 2} sensors or fewer modes"
             )
 
-    def problem(self, data_weight: float = 20.0) -> Problem:
-        """The PDE as conditions, in least squares; `data_weight` is for initial and periodic ones."""
+    def problem(
+        self,
+        data_weight: float = 20.0,
+        seam: bool = True,
+        points: int | None = None,
+        face_points: int | None = None,
+    ) -> Problem:
+        """The PDE as conditions, in least squares.
+
+        `data_weight` is that of the initial and periodic conditions; `seam=False` leaves periodicity to
+        the basis. `points` inside and `face_points` on each face, where the default does not suit.
+        """
         box = Box(x=(0, 1), t=(0, 1))
         pde = lambda u, z, u0: u.d("t") + u() * u.d("x") - self.viscosity * u.d("x", "x")
         start = lambda u, z, u0: u() - initial(u0, z.x)
-        seam = lambda u, z, u0: (
+        joined = lambda u, z, u0: (
             u() - u.at("opposite")(),
             u.d("x") - u.at("opposite").d("x"),
         )
+        faces = [box.face(t=0), box.periodic("x")] if seam else [box.face(t=0)]
+        inside, *faces = with_counts([box.interior, *faces], points, face_points)
         conditions = [
-            Fit(pde, on=box.interior, name="equation"),
-            Fit(start, on=box.face(t=0), weight=data_weight, name="initial"),
-            Fit(seam, on=box.periodic("x"), weight=data_weight, name="periodic"),
+            Fit(pde, on=inside, name="equation"),
+            Fit(start, on=faces[0], weight=data_weight, name="initial"),
         ]
+        if seam:
+            conditions.append(Fit(joined, on=faces[1], weight=data_weight, name="periodic"))
         return Problem(box, conditions, parameter=self.draw)
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:

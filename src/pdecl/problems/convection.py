@@ -17,6 +17,7 @@ from ..problem import Problem
 from . import checks, convection_reference
 from .arrays import AnyArray, namespace
 from .fields import squared_exponential_field, squared_exponential_modes
+from .law import with_counts
 from .noise import normals
 
 
@@ -43,25 +44,36 @@ class Convection:
         checks.require_positive_fields(self, "length")
         checks.require_at_least("Convection: sensors", self.sensors, 4, "points")
 
-    def problem(self, pde: type[Condition] = Fit, data_weight: float = 10.0) -> Problem:
+    def problem(
+        self,
+        pde: type[Condition] = Fit,
+        data_weight: float = 10.0,
+        points: int | None = None,
+        face_points: int | None = None,
+    ) -> Problem:
         """The PDE as conditions. With `pde=Enforce` its rows hold exactly where there are fewer of them
-        than functions, and initial and inflow values are fitted: an equality-constrained QP."""
+        than functions, and initial and inflow values are fitted: an equality-constrained QP.
+
+        `points` inside and `face_points` on each face, where the default does not suit.
+        """
         box = Box(x=(0, 1), t=(0, 1))
+        regions = [box.interior, box.face(t=0), box.face(x=0)]
+        inside, bottom, left = with_counts(regions, points, face_points)
         conditions = [
             pde(
                 lambda u, z, beta: u.d("t") + speed(beta, z.x) * u.d("x"),
-                on=box.interior,
+                on=inside,
                 name="equation",
             ),
             Fit(
                 lambda u, z, beta: u() - jnp.sin(jnp.pi * z.x),
-                on=box.face(t=0),
+                on=bottom,
                 weight=data_weight,
                 name="initial",
             ),
             Fit(
                 lambda u, z, beta: u() - jnp.sin(jnp.pi * z.t / 2),
-                on=box.face(x=0),
+                on=left,
                 weight=data_weight,
                 name="inflow",
             ),

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
+from ..domain import Region
 from ..problem import Problem
 
 
@@ -30,7 +31,9 @@ class Law(Protocol):
     # How many φ `references` likes to get at once.
     batch: ClassVar[int]
 
-    def problem(self) -> Problem:
+    def __hash__(self) -> int: ...
+
+    def problem(self, *args: Any, **kwargs: Any) -> Problem:
         """The PDE as conditions, for `solve` and `fit`; φ is what `draw` returns."""
         ...
 
@@ -70,6 +73,15 @@ class Split:
 # Two seeds are two sets of independent streams, so the splits cannot overlap, however many φ are
 # drawn from either.
 SPLITS: Mapping[str, Split] = {"train": Split(seed=1, count=1000), "test": Split(seed=2, count=50)}
+
+
+def with_counts(regions: list[Region], inside: int | None, on_face: int | None) -> list[Region]:
+    """Parts of a box, the interior first, with that many points; None leaves the number to the basis."""
+    counts = [inside, *[on_face] * (len(regions) - 1)]
+    return [
+        region if count is None else region.low_discrepancy(count)
+        for region, count in zip(regions, counts, strict=True)
+    ]
 
 
 def describe(law: Law) -> dict[str, Any]:

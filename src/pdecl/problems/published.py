@@ -1,13 +1,11 @@
 """Datasets of other groups, read in place of ours: `.mat`, `.npz` and HDF5 with the usual names."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..array_files import ArrayFile
 from ..dataset import Dataset, DatasetError, read, take
 from . import Law
 from .law import describe
@@ -33,9 +31,9 @@ def load(path: str | os.PathLike[str], law: Law, count: int | None = None) -> Da
         raise DatasetError(f"there is no file {path}")
     if path.suffix == ".nc":
         return _ours(path, law, count)
-    with _opened(path) as (names, array):
-        phi_name, solution_name = _find_names(path, law.name, names)
-        phi, solution = array(phi_name), array(solution_name)
+    with ArrayFile(path) as file:
+        phi_name, solution_name = _find_names(path, law.name, file.names)
+        phi, solution = file.whole(phi_name), file.whole(solution_name)
     if len(phi) != len(solution):
         raise DatasetError(
             f"{path}: {phi_name} has {len(phi)} φ but {solution_name} has {len(solution)}"
@@ -140,39 +138,3 @@ def _find_names(path: Path, problem: str, names: list[str]) -> tuple[str, str]:
         f"{path} has the variables {', '.join(sorted(names)) or 'none'}; {problem} "
         f"data are looked for under {wanted}"
     )
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[list[str], Callable[[str], np.ndarray]]]:
-    """The names in a file and a way to read one of them, axes in the order (φ, …)."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(520)
-        if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):
-            # MATLAB 7.3 is HDF5 behind a header of 512 bytes, with its axes reversed.
-            matlab = head.startswith(b"MATLAB")
-            with _hdf5(path) as file:
-                names = [name for name, item in file.items() if hasattr(item, "shape")]
-                yield names, lambda name: file[name][()].T if matlab else file[name][()]
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                yield list(file.files), lambda name: file[name]
-        elif path.suffix == ".mat":
-            from scipy.io import loadmat
-
-            arrays = loadmat(path)
-            yield [name for name in arrays if not name.startswith("__")], arrays.__getitem__
-        else:
-            raise DatasetError(f"{path} is no .nc, .mat, .npz or HDF5 file")
-    except DatasetError:
-        raise
-    except Exception as error:
-        raise DatasetError(
-            f"{path} is truncated or damaged ({type(error).__name__}: {error})"
-        ) from error
-
-
-def _hdf5(path: Path) -> Any:
-    import h5py
-
-    return h5py.File(path, "r")

@@ -1,0 +1,73 @@
+"""What a training run did: losses, times, and metrics on unseen φ. Saved, reloaded, plotted."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .files import replacing
+
+
+@dataclass
+class History:
+    """The loss at every step, and metrics at some.
+
+    - `loss`, `seconds`: after each step; seconds of training since the start, without the time that
+      the metrics took.
+    - `watched`: a row for each time that metrics were taken, with `step` (steps done), `seconds` and
+      the metrics by name.
+    - `compiling`: seconds until the first step was done, most of them the compiler's.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    watched: list[dict[str, float]] = field(default_factory=list)
+    compiling: float = 0.0
+
+    @property
+    def steps_per_second(self) -> float:
+        """After the first step."""
+        if len(self.loss) < 2:
+            return float("nan")
+        return (len(self.loss) - 1) / max(self.seconds[-1] - self.compiling, 1e-9)
+
+    def metric(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Steps, seconds and values of a metric."""
+        rows = [row for row in self.watched if name in row]
+        if not rows:
+            known = sorted({key for row in self.watched for key in row} - {"step", "seconds"})
+            raise ValueError(f"no metric {name!r} was taken; there are: {', '.join(known) or 'none'}.")
+        columns = [[row[key] for row in rows] for key in ("step", "seconds", name)]
+        return np.asarray(columns[0]), np.asarray(columns[1]), np.asarray(columns[2])
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes JSON."""
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(self.as_dict()))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "History":
+        """Reads what `save` wrote."""
+        try:
+            return cls(**json.loads(Path(path).read_text()))
+        except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+            raise ValueError(f"{path} is not a training history, or was cut short: {error}") from error
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draws the loss and the metrics against steps and against time."""
+        from .figures import training_curves
+
+        training_curves(self, path)
+
+
+def watched_steps(steps: int, times: int) -> set[int]:
+    """About `times` numbers of steps from 0 to `steps`, evenly spaced in the logarithm."""
+    if times < 1:
+        return set()
+    return {0, steps, *np.unique(np.rint(np.geomspace(1, max(steps, 1), times)).astype(int)).tolist()}

@@ -1,0 +1,50 @@
+"""Progress bars."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .history import History
+
+
+@contextmanager
+def training_bar(steps: int, done: int, show: bool) -> Iterator[Callable[[History], None]]:
+    """A bar with the loss, the error on unseen φ, the speed and the time left."""
+    with Progress(
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not show,
+    ) as bar:
+        task = bar.add_task("training", total=steps, completed=done, note="")
+
+        def tell(history: History) -> None:
+            parts = [f"loss {history.loss[-1]:.4g}"]
+            if history.watched and "error" in history.watched[-1]:
+                parts.append(f"unseen error {history.watched[-1]['error']:.3%}")
+            if len(history.loss) > 1:
+                parts.append(f"{history.steps_per_second:.3g} steps/s")
+            bar.update(task, completed=len(history.loss), note=", ".join(parts))
+
+        yield tell
+
+
+@contextmanager
+def counting_bar(what: str, total: int | None, show: bool = True) -> Iterator[Callable[[int], None]]:
+    """A bar that is told of each few more that are done, and goes away at the end."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not show,
+    ) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)

@@ -1,0 +1,226 @@
+"""A run's folder: what was asked, where, what happened, what came out.
+
+config.json        the experiment
+environment.json   versions, device, command, when it began
+log.txt            what happened, with times
+checkpoints/       the training's state (removed when the run is complete)
+history.json       losses, and metrics on unseen φ
+model.safetensors  the trained network with the experiment in its header
+evaluation.json    errors on the split "test"; fields.npz the first of its solutions
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import dataset as datasets
+from .checkpoint import CheckpointError, Checkpoints
+from .dataset import Dataset
+from .environment import device, environment
+from .evaluate import Evaluation, evaluate, watcher
+from .experiment import (
+    Experiment,
+    basis_of,
+    from_dict,
+    full_grid,
+    judge_of,
+    keys_of,
+    law_of,
+    optimiser_of,
+    problem_of,
+    solver_of,
+    training_phis,
+)
+from .files import replacing
+from .history import History
+from .problems import SPLITS
+from .progress import counting_bar
+from .train import fit
+from .trained import Trained, load
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run's folder holds; `evaluation` and `fields` are empty if it was not evaluated."""
+
+    folder: Path
+    experiment: Experiment
+    environment: dict[str, Any]
+    history: History
+    evaluation: dict[str, Any]
+    fields: dict[str, np.ndarray]
+
+    def trained(self) -> Trained:
+        return load(self.folder)
+
+
+def read(folder: str | os.PathLike[str]) -> Run:
+    """A run that was trained; a ValueError says what is missing."""
+    folder = Path(folder)
+    for name in ("config.json", "history.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} is not the folder of a finished run: {name} is missing.")
+    fields = folder / "fields.npz"
+    return Run(
+        folder,
+        from_dict(_read_json(folder / "config.json")),
+        _read_json(folder / "environment.json"),
+        History.load(folder / "history.json"),
+        _read_json(folder / "evaluation.json") if (folder / "evaluation.json").is_file() else {},
+        dict(np.load(fields)) if fields.is_file() else {},
+    )
+
+
+def find(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The finished runs among folders and inside them; a ValueError if there is none."""
+    found = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ValueError(f"{folder}: there is no such folder.")
+        inside = [folder] if (folder / "config.json").is_file() else sorted(folder.iterdir())
+        found += [one for one in inside if (one / "evaluation.json").is_file()]
+    if not found:
+        raise ValueError(
+            f"no finished run in {', '.join(map(str, folders))}; make one: pdecl train burgers"
+        )
+    return found
+
+
+def train(
+    experiment: Experiment,
+    folder: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    count: int | None = None,
+    watches: int = 20,
+    checkpoint_every: int = 0,
+    progress: bool = True,
+) -> Run:
+    """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
+
+    - `cache`: keeps test data for the next run. `count`: how many test φ, all 50 without it.
+    - `checkpoint_every`: steps; without it there are about twenty checkpoints.
+    """
+    folder = Path(folder)
+    _claim(folder, experiment)
+    log = _Log(folder / "log.txt")
+    every = checkpoint_every or max(1, experiment.training.steps // 20)
+    data = standard_data(experiment, cache, count, progress)
+    network_key, training_key = keys_of(experiment)
+    start = Trained(experiment, basis_of(experiment, network_key))
+    log(f"training {experiment.problem}, {experiment.method}, {experiment.training.steps} steps")
+    basis, history = fit(
+        problem_of(experiment),
+        start.basis,
+        optimiser_of(experiment.training),
+        steps=experiment.training.steps,
+        key=training_key,
+        method=experiment.method,
+        batch=experiment.training.batch,
+        phis=training_phis(experiment),
+        mean=experiment.training.mean,
+        judge=judge_of(experiment),
+        fitted_too=experiment.training.fitted_too,
+        solver=solver_of(experiment),
+        single=experiment.training.single,
+        watch=watcher(start, datasets.take(data, experiment.training.watched)),
+        watches=watches,
+        checkpoints=Checkpoints(folder / "checkpoints", every),
+        progress=progress,
+    )
+    log(f"trained in {history.seconds[-1]:.1f} s, {history.steps_per_second:.3g} steps per second")
+    trained = Trained(experiment, basis)
+    trained.save(folder / "model.safetensors")
+    history.save(folder / "history.json")
+    assess(trained, folder, data, progress)
+    log("evaluated")
+    shutil.rmtree(folder / "checkpoints")
+    return read(folder)
+
+
+def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True) -> Evaluation:
+    """Evaluates on test data and writes it beside the model."""
+    with counting_bar(f"evaluating {trained.law.name}", data.count, progress) as tell:
+        found, fields = evaluate(trained, data, tell)
+    about = {"count": data.count, "origin": data.origin, "device": device()}
+    _write_json(folder / "evaluation.json", {**found.as_dict(), **about})
+    with replacing(folder / "fields.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(
+            file,
+            phi=data.phi[:_SHOWN].astype(np.float32),
+            target=data.solution[:_SHOWN].astype(np.float32),
+            found=fields[:_SHOWN].astype(np.float64),
+            difference=(fields - data.solution)[:_SHOWN].astype(np.float32),
+        )
+    return found
+
+
+def standard_data(
+    experiment: Experiment,
+    cache: str | os.PathLike[str] | None,
+    count: int | None = None,
+    progress: bool = True,
+    truth: bool = False,
+    grid: int | None = None,
+) -> Dataset:
+    """The split "test" with its references; for Darcy on a grid, the experiment's by default."""
+    law = law_of(experiment, full_grid(experiment))
+    split = SPLITS["test"]
+    count = split.count if count is None else count
+    with counting_bar(f"reference solutions of {law.name}", count, progress) as tell:
+        if cache is None:
+            data = datasets.build(law, split.seed, count, truth, tell)
+        else:
+            data = datasets.cached(law, split.seed, count, cache, truth, tell)
+    grid = grid or experiment.grid
+    return data if grid in (None, data.phi.shape[-1]) else datasets.on_grid(data, grid)
+
+
+def _claim(folder: Path, experiment: Experiment) -> None:
+    """Writes the configuration, or checks that the folder is of the same experiment and unfinished."""
+    config = folder / "config.json"
+    if config.is_file():
+        if from_dict(_read_json(config)) != from_dict(json.loads(json.dumps(experiment.as_dict()))):
+            raise CheckpointError(
+                f"{folder} holds another experiment (see its config.json); choose another folder."
+            )
+        if (folder / "evaluation.json").is_file():
+            raise CheckpointError(
+                f"{folder} holds a finished run of this experiment; look at it with "
+                f"`pdecl evaluate {folder}`, or choose another folder."
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise CheckpointError(f"{folder} is not empty and no run of pdecl; choose another folder.")
+    _write_json(config, experiment.as_dict())
+    _write_json(folder / "environment.json", environment())
+
+
+class _Log:
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __call__(self, message: str) -> None:
+        with self.path.open("a") as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {message}\n")
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is missing or was cut short: {error}") from error
+
+
+def _write_json(path: Path, value: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1))

@@ -1,0 +1,103 @@
+"""A trained basis together with the experiment that made it: what is saved, loaded and asked."""
+
+import os
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+
+from . import storage
+from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
+from .problem import Problem
+from .problems import Law
+from .solve import Solution, propose, solve
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A basis for one of the three problems, hard (ω from the layer) or soft (ω from the network)."""
+
+    experiment: Experiment
+    basis: Any
+
+    @property
+    def law(self) -> Law:
+        return law_of(self.experiment)
+
+    def problem(self, grid: int | None = None) -> Problem:
+        """The PDE as it is solved; for Darcy on a grid of that many nodes a side."""
+        return problem_of(self.experiment, grid)
+
+    def solve(self, phi: Any, **options: Any) -> Solution:
+        """The solution for a batch of φ. For Darcy φ may be on any square grid; it is solved there.
+
+        `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
+        """
+        phi = self.law.check(phi)
+        problem = self.problem(phi.shape[-1] if phi.ndim == 3 else None)
+        if self.experiment.method == "soft":
+            return propose(problem, self.basis, phi, batch=True, **options)
+        options = {"solver": solver_of(self.experiment), **options}
+        return solve(problem, self.basis, phi, batch=True, **options)
+
+    def save(self, path: str | os.PathLike[str], single: bool = False) -> None:
+        """Writes one safetensors file with the experiment in its header; `pdecl.load` reads it.
+
+        `single` rounds the arrays to float32, for half the size.
+        """
+        storage.save(path, self.basis, {"experiment": self.experiment.as_dict()}, single)
+
+
+def load(name: str | os.PathLike[str]) -> Trained:
+    """A trained basis: one that comes with the package ("burgers", …), a file, or a run's folder."""
+    path = find(name)
+    recipe = storage.recipe_in(path)
+    if "experiment" not in recipe:
+        raise storage.ModelFileError(
+            f"{path} does not say which experiment made it; fill a network of your own with "
+            "pdecl.load_into(basis, path)."
+        )
+    experiment = from_dict(recipe["experiment"])
+    return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))
+
+
+def shipped() -> list[str]:
+    """The names of the trained bases that come with the package."""
+    folder = resources.files("pdecl") / "models"
+    if not folder.is_dir():
+        return []
+    files = [Path(file.name) for file in folder.iterdir()]
+    return sorted(file.stem for file in files if file.suffix == ".safetensors")
+
+
+def find(name: str | os.PathLike[str]) -> Path:
+    """The file behind a shipped basis' name, a file, or a run's folder."""
+    if str(name) in shipped():
+        return Path(str(resources.files("pdecl") / "models" / f"{name}.safetensors"))
+    path = Path(name)
+    if path.is_dir():
+        path = path / "model.safetensors"
+    if not path.is_file():
+        raise storage.ModelFileError(
+            f"{path}: there is no such file. Trained bases that come with the package: "
+            f"{', '.join(shipped()) or 'none'}."
+        )
+    return path
+
+
+def as_fields(trained: Trained, phi: np.ndarray, values: Any) -> np.ndarray:
+    """Values at the nodes of the standard grid, in the order of the references' arrays.
+
+    Nodes come with x slowest; references are [t, x] for Burgers and convection and [x, y] for Darcy.
+    """
+    grid = np.asarray(values).reshape(len(phi), *nodes_of(trained, phi))
+    return np.swapaxes(grid, 1, 2) if trained.law.solution_dims[0] == "t" else grid
+
+
+def nodes_of(trained: Trained, phi: np.ndarray) -> tuple[int, int]:
+    """How many nodes along each coordinate the standard grid has."""
+    sizes = trained.law.coordinates(phi)
+    return tuple(len(sizes[name]) for name in trained.problem(phi.shape[-1]).domain.names)  # type: ignore

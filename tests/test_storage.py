@@ -1,0 +1,117 @@
+"""Model files: one safetensors file with its recipe; reading one runs no code."""
+
+import json
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import pdecl
+from pdecl import storage
+from pdecl.experiment import basis_of, from_dict
+from pdecl.presets import PRESETS, preset
+from pdecl.problems import NAMES
+
+TINY = {"size": 6, "width": 6, "depth": 1}
+
+
+def tiny(problem="convection", method="hard"):
+    return preset(problem, method, "quick").with_overrides(**TINY)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    experiment = tiny()
+    return pdecl.Trained(experiment, basis_of(experiment, jr.key(3)))
+
+
+@pytest.fixture
+def file(trained, tmp_path):
+    path = tmp_path / "model.safetensors"
+    trained.save(path)
+    return path
+
+
+def test_a_model_comes_back_as_it_was(trained, file):
+    again = pdecl.load(file)
+    assert again.experiment == from_dict(json.loads(json.dumps(trained.experiment.as_dict())))
+    phi = trained.law.sample(2, 1)
+    here = again.problem().domain.mesh(4, 4)
+    assert np.array_equal(trained.solve(phi)(here), again.solve(phi)(here))
+
+
+def test_the_header_says_how_it_was_made(file):
+    recipe = storage.recipe_in(file)
+    assert recipe["experiment"]["network"]["size"] == 6
+    assert recipe["experiment"]["seed"] == 0
+    assert set(recipe["versions"]) >= {"pdecl", "jax"}
+
+
+def test_a_network_of_ones_own_is_saved_and_filled(tmp_path):
+    own = {"scale": jnp.arange(3.0), "name": "mine"}
+    pdecl.save(tmp_path / "own.safetensors", own, {"note": "a trial"})
+    filled = pdecl.load_into({"scale": jnp.zeros(3), "name": "mine"}, tmp_path / "own.safetensors")
+    assert np.array_equal(filled["scale"], own["scale"])
+    assert storage.recipe_in(tmp_path / "own.safetensors")["note"] == "a trial"
+    with pytest.raises(pdecl.ModelFileError, match="which experiment made it"):
+        pdecl.load(tmp_path / "own.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ({"scale": jnp.zeros(4)}, r"scale.* has shape \(3,\) there and \(4,\) here"),
+        ({"scale": jnp.zeros(3), "more": jnp.zeros(1)}, "in the network but not the file"),
+        ({}, "in the file but not the network"),
+    ],
+)
+def test_another_network_is_refused(tmp_path, like, message):
+    pdecl.save(tmp_path / "own.safetensors", {"scale": jnp.arange(3.0)})
+    with pytest.raises(pdecl.ModelFileError, match=message):
+        pdecl.load_into(like, tmp_path / "own.safetensors")
+
+
+def test_damaged_and_foreign_files_are_named(file, tmp_path):
+    whole = file.read_bytes()
+    for part in (whole[: len(whole) // 2], b"", b"not a model at all"):
+        file.write_bytes(part)
+        with pytest.raises(pdecl.ModelFileError, match="cut short or not a safetensors file"):
+            pdecl.load(file)
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(pdecl.ModelFileError, match="not one that pdecl wrote"):
+        pdecl.load(tmp_path / "other.safetensors")
+    with pytest.raises(pdecl.ModelFileError, match="no such file"):
+        pdecl.load(tmp_path / "nowhere")
+
+
+def test_numbers_that_are_not_finite_are_not_loaded(tmp_path):
+    pdecl.save(tmp_path / "bad.safetensors", {"scale": jnp.array([1.0, jnp.nan])})
+    with pytest.raises(pdecl.ModelFileError, match="NaN or infinite"):
+        pdecl.load_into({"scale": jnp.zeros(2)}, tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", ["hard", "soft"])
+@pytest.mark.parametrize("size", PRESETS)
+def test_presets_are_plain_data(name, method, size):
+    experiment = preset(name, method, size, seed=4)
+    assert from_dict(json.loads(json.dumps(experiment.as_dict()))).as_dict() == json.loads(
+        json.dumps(experiment.as_dict())
+    ) | {"network": experiment.as_dict()["network"]}
+    assert experiment.seed == 4
+
+
+def test_unknown_words_are_named():
+    with pytest.raises(ValueError, match="no problem 'stokes'; choose one of darcy"):
+        preset("stokes")
+    with pytest.raises(ValueError, match="no preset 'huge'"):
+        preset("burgers", "hard", "huge")
+    with pytest.raises(ValueError, match="an experiment has no 'colour'"):
+        preset("burgers").with_overrides(colour=1)
+    with pytest.raises(ValueError, match="no network 'Transformer'"):
+        basis_of(preset("burgers").with_overrides(kind="Transformer"), jr.key(0))
+    with pytest.raises(ValueError, match="not the description of an experiment"):
+        from_dict({"problem": "burgers"})

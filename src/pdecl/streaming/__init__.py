@@ -1,0 +1,28 @@
+"""Answers for any number of φ, a batch in memory at a time, written as they come.
+
+trained = pdecl.trained.load("burgers")
+with open_phi("many.h5", trained.law) as source:
+    query = ask(trained, source.shape, grid=(201, 101), derivatives=["x"])
+    summary = solve_stream(trained, source, "answers.h5", query)
+"""
+
+from .answers import Answering as Answering
+from .answers import Answers as Answers
+from .novelty import FAR as FAR
+from .novelty import Novelty as Novelty
+from .phi import FromItems as FromItems
+from .phi import FromLaw as FromLaw
+from .phi import FromRows as FromRows
+from .phi import Source as Source
+from .phi import open_phi as open_phi
+from .query import Query as Query
+from .query import read_points as read_points
+from .results import ResultError as ResultError
+from .stream import BATCH as BATCH
+from .stream import Summary as Summary
+from .stream import ask as ask
+from .stream import solve_stream as solve_stream
+from .tally import REFUSED as REFUSED
+from .tally import Tally as Tally
+from .tally import status_name as status_name
+from .tally import usable as usable

@@ -1,0 +1,142 @@
+"""Solutions for a stream of φ, one compiled batch after the other."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ..experiment import law_of, solver_of
+from ..points import Points
+from ..problem import Problem
+from ..problems import SPLITS
+from ..solve import propose, sizes_of, solve
+from ..solvers import GaussNewton
+from ..status import Status
+from ..trained import Trained
+from .novelty import novelty_of
+from .phi import Batch, Source, screen
+from .query import Query
+from .tally import REFUSED, usable
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is known of φ number `start` and those after it.
+
+    - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was refused.
+    - `codes`: of `Status`, or `REFUSED`. `messages`: what is wrong, "" for nothing.
+    - `residual`: for each condition, as in `Solution`. `distance`: see `Novelty`.
+    """
+
+    start: int
+    values: dict[str, np.ndarray]
+    codes: np.ndarray
+    iterations: np.ndarray
+    residual: dict[str, np.ndarray]
+    distance: np.ndarray
+    messages: list[str]
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.codes)
+
+
+class Answering:
+    """A trained model that answers batches of φ of one shape by one compiled function.
+
+    Short batches are filled up, and φ that the law's check refuses replaced, by a φ of the training law,
+    whose answer is thrown away: one compilation, and no bad φ in reach of a good one.
+    """
+
+    def __init__(self, trained: Trained, shape: tuple[int, ...], query: Query, batch: int):
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1; found {batch}.")
+        self.trained, self.shape, self.query, self.batch = trained, shape, query, batch
+        self.problem = problem_for(trained, shape)
+        self.law = law_of(trained.experiment, _grid(shape))
+        some = self.law.sample(SPLITS["train"].seed, 1)
+        self.stand_in = some[0]
+        self.points = self.problem.draw(sum(sizes_of(self.problem, trained.basis, some, True).values()))
+        self.novelty = novelty_of(self.law, shape)
+
+    def __call__(self, batch: Batch, start: int = 0) -> Answers:
+        good, messages = screen(self.law, self.shape, batch)
+        phi = np.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        found = jax.device_get(
+            _answer(
+                self.problem, self.trained.basis, phi, self.points, solver_of(self.trained.experiment),
+                self.query.coords, self.query.derivatives, self.trained.experiment.method == "soft",
+            )
+        )  # fmt: skip
+        count = len(batch)
+        refused = np.asarray([place not in good for place in range(count)])
+        blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
+        codes = np.where(refused, REFUSED, found["code"][:count])
+        return Answers(
+            start=start,
+            values={name: blank(self.query.arrange(u[:count])) for name, u in found["values"].items()},
+            codes=codes.astype(np.int8),
+            iterations=np.where(refused, 0, found["iterations"][:count]).astype(np.int32),
+            residual={name: blank(r[:count]) for name, r in found["residual"].items()},
+            distance=blank(self.novelty(phi[:count])),
+            messages=[
+                message or _words(int(code)) for message, code in zip(messages, codes, strict=True)
+            ],
+        )
+
+    def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
+        """Answers for φ number `start` and on, a batch at a time."""
+        for batch in source.batches(start, self.batch):
+            yield self(batch, start)
+            start += len(batch)
+
+
+@eqx.filter_jit
+def _answer(
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    points: tuple[Points, ...],
+    solver: GaussNewton,
+    coords: Any,
+    derivatives: tuple[str, ...],
+    soft: bool,
+) -> dict[str, Any]:
+    if soft:
+        solution = propose(problem, basis, phi, batch=True, points=points, throw=False)
+    else:
+        solution = solve(problem, basis, phi, batch=True, points=points, solver=solver, throw=False)
+    values = {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+    return {
+        "values": values,
+        "code": solution.code,
+        "iterations": solution.iterations,
+        "residual": solution.residual,
+    }
+
+
+def problem_for(trained: Trained, shape: tuple[int, ...]) -> Problem:
+    """The problem for φ of a shape."""
+    return trained.problem(_grid(shape))
+
+
+def digest_of(trained: Trained) -> str:
+    """SHA-256 over the experiment and every array of the network."""
+    digest = hashlib.sha256(json.dumps(trained.experiment.as_dict(), sort_keys=True).encode())
+    for leaf in jax.tree.leaves(eqx.filter(trained.basis, eqx.is_array)):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
+
+
+def _grid(shape: tuple[int, ...]) -> int | None:
+    """Darcy's φ says by its shape on which grid it is to be solved."""
+    return shape[0] if len(shape) == 2 else None
+
+
+def _words(code: int) -> str:
+    return "" if usable(code) else str(Status(code))

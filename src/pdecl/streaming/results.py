@@ -1,0 +1,212 @@
+"""The file that answers are written to as they come: NetCDF4, which is HDF5.
+
+    u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point), float64
+    status, message       how each solve ended: a code (its words are in the attribute "codes"), and what
+                          is wrong in words
+    residual_…            for each condition
+    iterations, distance
+    done, complete        how many φ are written; whether that is all of them
+
+Where the number of φ is known, everything has its place in the file from the start. Only those places
+are written to after that, and `done` last, so that a process may end at any moment and leave a file that
+can be read and gone on with. Where it is not known (standard input) the file grows 16 batches at a time.
+"""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ..status import Status
+from .answers import Answers
+from .query import Query
+from .tally import PENDING, REFUSED, Tally
+
+_MESSAGE = 240  # bytes
+_GROWTH = 16
+
+
+class ResultError(OSError):
+    """Results that cannot be written, or not gone on with, and why."""
+
+
+class Results:
+    """A file of answers, open for writing. Make one with `create`, or go on with one with `resume`."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._file = h5py.File(path, "r+")
+            self.done = int(self._file["done"][()])
+            self.complete = bool(self._file["complete"][()])
+            self._samples = len(self._file["status"])
+            self._grows = self._file["status"].maxshape[0] is None
+        except (OSError, KeyError) as error:
+            busy = "lock" in str(error)
+            why = "another process is writing to it" if busy else "it is damaged, or not one of ours"
+            raise ResultError(f"{path} cannot be gone on with: {why} ({error})") from error
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        query: Query,
+        residuals: tuple[str, ...],
+        count: int | None,
+        batch: int,
+        fingerprint: dict[str, Any],
+        about: dict[str, Any],
+    ) -> "Results":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with h5py.File(path, "w", track_order=True) as file:
+                _lay_out(file, query, residuals, count, batch)
+                for name, value in {"fingerprint": fingerprint, **about}.items():
+                    file.attrs[name] = json.dumps(value) if isinstance(value, dict) else value
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise ResultError(f"{path} could not be made: {error}") from error
+        return cls(path)
+
+    @classmethod
+    def resume(cls, path: Path, fingerprint: dict[str, Any]) -> "Results":
+        """An interrupted file, if it was begun for the same question; else a ResultError."""
+        results = cls(path)
+        theirs = json.loads(results._file.attrs.get("fingerprint", "{}"))
+        ours = json.loads(json.dumps(fingerprint))
+        differing = [name for name in ours if theirs.get(name) != ours[name]]
+        if differing:
+            results.close()
+            raise ResultError(
+                f"{path} holds answers to another question: {' and '.join(differing)} "
+                f"{'differ' if len(differing) > 1 else 'differs'}. Nothing was changed; give the same "
+                "command as before, another --out, or --overwrite."
+            )
+        return results
+
+    def write(self, answers: Answers) -> None:
+        """Adds a batch; when this returns it is on the disk."""
+        rows = slice(answers.start, answers.stop)
+        columns = {
+            **answers.values,
+            "status": answers.codes,
+            "iterations": answers.iterations,
+            "distance": answers.distance,
+            **{f"residual_{name}": values for name, values in answers.residual.items()},
+        }
+        try:
+            if self._grows and answers.stop > self._samples:
+                self._resize(answers.stop + (_GROWTH - 1) * len(answers.codes))
+            for name, values in columns.items():
+                self._file[name][rows] = values
+            for place, message in enumerate(answers.messages):
+                if message:
+                    self._file["message"][answers.start + place] = _clip(message)
+            self._sync()
+            self._file["done"][()] = answers.stop
+            self._sync()
+        except OSError as error:
+            raise ResultError(
+                f"{self.path} could not be written; is the disk full? The first {self.done} φ in it are "
+                f"whole: make room and give the same command again to go on. ({error})"
+            ) from error
+        self.done = answers.stop
+
+    def finish(self) -> None:
+        """Says that these were all."""
+        if self._grows:
+            self._resize(self.done)
+        self._file["complete"][()] = 1
+        self._sync()
+        self.complete = True
+
+    def tally(self) -> Tally:
+        """What all φ written so far came to."""
+        return tally_of(self._file, self.done)
+
+    def close(self) -> None:
+        # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
+        with suppress(OSError, RuntimeError):
+            self._file.close()
+
+    def __enter__(self) -> "Results":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _resize(self, samples: int) -> None:
+        for item in self._file.values():
+            if item.maxshape and item.maxshape[0] is None:
+                old = len(item)
+                item.resize(samples, axis=0)
+                if item.name == "/sample" and samples > old:
+                    item[old:] = np.arange(old, samples)
+        self._samples = samples
+        self._file.flush()
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.id.get_vfd_handle())
+
+
+def tally_of(file: h5py.File, done: int) -> Tally:
+    """The tally of an open file, read in pieces."""
+    tally = Tally()
+    for start in range(0, done, 10000):
+        rows = slice(start, min(start + 10000, done))
+        messages = [m.decode() for m in file["message"][rows]]
+        tally.add(start, file["status"][rows], file["distance"][rows], messages)
+    return tally
+
+
+def _lay_out(
+    file: h5py.File, query: Query, residuals: tuple[str, ...], count: int | None, batch: int
+) -> None:
+    samples = batch * _GROWTH if count is None else count
+
+    def column(name: str, kind: Any, axes: tuple[str, ...] = (), fill: Any = None) -> None:
+        shape = (samples, *(len(query.axes[axis]) for axis in axes))
+        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        if fill is None:
+            layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        growing = (
+            {"maxshape": (None, *shape[1:]), "chunks": (batch, *shape[1:])} if count is None else {}
+        )
+        item = file.create_dataset(name, shape, kind, dcpl=layout, fillvalue=fill, **growing)
+        for place, axis in enumerate(axes, 1):
+            item.dims[place].attach_scale(file[axis])
+        if name == "sample":
+            item[:] = np.arange(samples)
+            item.make_scale("sample")
+        else:
+            item.dims[0].attach_scale(file["sample"])
+
+    for axis, values in query.axes.items():
+        file[axis] = values
+        file[axis].make_scale(axis)
+    column("sample", "i8", fill=0)
+    for name in query.names:
+        column(name, "f8", tuple(query.axes))
+    column("status", "i1", fill=PENDING)
+    words = {int(code): str(code) for code in Status} | {REFUSED: "refused", PENDING: "pending"}
+    file["status"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
+    column("message", h5py.string_dtype("utf-8", _MESSAGE))
+    column("iterations", "i4")
+    column("distance", "f8")
+    for name in residuals:
+        column(f"residual_{name}", "f8")
+    if query.order is None:
+        for name, values in zip(query.columns, query.coords.T, strict=True):
+            file[name] = values
+            file[name].dims[0].attach_scale(file["point"])
+    file["done"], file["complete"] = np.int64(0), np.int8(0)
+
+
+def _clip(message: str) -> bytes:
+    return message.encode()[:_MESSAGE].decode(errors="ignore").encode()

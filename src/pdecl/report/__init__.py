@@ -1,0 +1,254 @@
+"""`write`: runs as one folder with a page that stands alone, its pictures, and the data behind each.
+
+index.html      the page, with all pictures inside
+NAME.png        each picture;  data/NAME.json or .npz the numbers in it
+report.json     what the folder is, and which files are the report's
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..environment import versions
+from ..figures import drawing, save
+from ..files import replacing
+from ..problems import NAMES
+from ..progress import counting_bar
+from ..runs import Run
+from . import curves, fields, learned, words
+from . import studies as computing
+from .collect import collect
+from .data import plain
+from .exhibit import Exhibit
+from .page import Section, page
+from .studies import Effort
+from .summary import METHODS, Result, presets, problems
+from .tables import against_soft, overview
+
+__all__ = ["Effort", "ReportError", "write"]
+
+_MANIFEST = "report.json"
+
+
+class ReportError(ValueError):
+    """A report that cannot be written, and why."""
+
+
+def write(
+    runs: Sequence[Run],
+    folder: str | os.PathLike[str],
+    studies: bool | Effort = True,
+    progress: bool = True,
+) -> Path:
+    """Writes the report of runs into a folder and returns the path of its index.html.
+
+    - `runs`: from `pdecl.runs.read`, hard and soft, of any problems, presets and seeds. What is missing
+      for a figure is said in its place.
+    - `folder`: new, empty, or of an earlier report, which is replaced.
+    - `studies`: whether to compute with the trained models (points used and not used, interpolation,
+      trade-off), which takes minutes; an `Effort` says how much.
+    """
+    if not runs:
+        raise ReportError("a report needs at least one run.")
+    folder = Path(folder)
+    before = _claim(folder)
+    effort = studies if isinstance(studies, Effort) else Effort() if studies else None
+    gathered = [(run, collect(run)) for run in runs]
+    results = [result for _, result in gathered]
+    written, pictures, sections = [], {}, [_tables_section(results)]
+    with drawing(), counting_bar("drawing the report", None, progress) as tell:
+        for section, makers in _planned(gathered, effort):
+            missing, exhibits = list(section.missing), []
+            for make in makers:
+                try:
+                    exhibit = make()
+                except _Missing as reason:
+                    missing.append(str(reason))
+                    continue
+                written += _write_exhibit(folder, exhibit)
+                pictures[exhibit.name] = (folder / f"{exhibit.name}.png").read_bytes()
+                exhibits.append(_without_picture(exhibit))
+                tell(1)
+            sections.append(Section(section.name, section.title, section.about, missing, (), exhibits))
+    written.append(_write_json(folder, "data/results.json", results))
+    index = folder / "index.html"
+    with replacing(index) as temporary:
+        temporary.write_text(page("pdecl report", _introduction(results), sections, pictures), "utf-8")
+    _finish(folder, before, [*written, "index.html"])
+    return index
+
+
+class _Missing(Exception):
+    """Why a figure is not there."""
+
+
+Gathered = Sequence[tuple[Run, Result]]
+Maker = Callable[[], Exhibit]
+
+
+def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Section, list[Maker]]]:
+    """A section for each problem and preset, and what makes its figures."""
+    results = [result for _, result in gathered]
+    for problem in problems(results):
+        of_problem = [pair for pair in gathered if pair[1]["experiment"]["problem"] == problem]
+        for preset in presets([result for _, result in of_problem]):
+            here = [pair for pair in of_problem if pair[1]["experiment"]["preset"] == preset]
+            here.sort(key=lambda pair: pair[1]["experiment"]["seed"])
+            by_method = {
+                method: [pair for pair in here if pair[1]["experiment"]["method"] == method]
+                for method in METHODS
+            }
+            name = f"{problem}-{preset}"
+            tell = [
+                f"{method}: there is no {method} run of {problem} with preset {preset} among the runs; "
+                f"train one with `pdecl train {problem} --method {method} --preset {preset}`."
+                for method, found in by_method.items()
+                if not found
+            ]
+            about = [
+                words.about([result for _, result in found]) for found in by_method.values() if found
+            ]
+            section = Section(name, f"{words.PROBLEMS[problem]}, preset {preset}", about, tell)
+            yield section, _makers(name, problem, by_method, effort)
+
+
+def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort | None) -> list[Maker]:
+    firsts = {method: found[0][0] if found else None for method, found in by_method.items()}
+    results = {method: [result for _, result in found] for method, found in by_method.items()}
+    hard = firsts["hard"]
+    shown = [words.about(found) for found in results.values() if found]
+    shown_firsts = [words.about(found[:1]) for found in results.values() if found]
+    makers = [
+        _maker(
+            lambda: fields.heat_maps(name, firsts["hard"], firsts["soft"]),
+            shown_firsts,
+            "Heat maps: none of these runs was evaluated; see `pdecl evaluate`.",
+        ),
+        _maker(
+            lambda: curves.learning_curves(name, problem, results),
+            shown,
+            "Curves: no metrics on unseen φ were taken while these runs trained.",
+        ),
+        _maker(
+            lambda: curves.error_boxes(name, problem, results),
+            shown,
+            "Box plots: none of these runs was evaluated; see `pdecl evaluate`.",
+        ),
+    ]
+    if effort is None or hard is None:
+        return makers
+    one = [words.about(results["hard"][:1])]
+    if problem == "convection":
+        used = lambda: learned.used_histogram(name, computing.used_points(hard, effort))
+        makers.append(_maker(used, one))
+    makers.append(_maker(lambda: _interpolation(name, hard, effort), one))
+    makers.append(_maker(lambda: _trade_off(name, hard, effort), one))
+    return makers
+
+
+def _maker(make: Callable[[], Exhibit | None], shown: Sequence[str], otherwise: str = "") -> Maker:
+    """Makes a figure whose caption says what was run, or says why there is none."""
+
+    def made() -> Exhibit:
+        exhibit = make()
+        if exhibit is None:
+            raise _Missing(otherwise)
+        return replace(exhibit, caption=f"{exhibit.caption} Shown: {'; '.join(shown)}.")
+
+    return made
+
+
+def _interpolation(name: str, hard: Run, effort: Effort) -> Exhibit:
+    if hard.experiment.problem == "darcy":
+        raise _Missing(
+            "Interpolation: Darcy's functions are given on the grid of ν and are bilinear between its "
+            "nodes, so there is no finer answer of the basis to compare cubic interpolation with."
+        )
+    try:
+        return learned.interpolation_chart(name, computing.interpolation(hard, effort))
+    except ValueError as error:
+        raise _Missing(
+            f"Interpolation: there is nothing exact to compare with on finer grids ({error})"
+        ) from error
+
+
+def _trade_off(name: str, hard: Run, effort: Effort) -> Exhibit:
+    if hard.experiment.problem == "darcy" and "target" not in hard.fields:
+        raise _Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
+    return learned.trade_off_chart(name, computing.trade_off(hard, effort))
+
+
+def _tables_section(results: Sequence[Result]) -> Section:
+    absent = [words.PROBLEMS[name] for name in NAMES if name not in problems(results)]
+    missing = [f"No runs of {', '.join(absent)} were given."] if absent else []
+    race = against_soft(results)
+    if race is None:
+        missing.append("Hard against soft: no hard and soft runs of one problem and preset to compare.")
+    tables = [overview(results)] + ([race] if race else [])
+    return Section("tables", "Results over seeds, beside the paper's", (), missing, tables)
+
+
+def _introduction(results: Sequence[Result]) -> list[str]:
+    told = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
+    names = ", ".join(words.PROBLEMS[problem] for problem in problems(results))
+    return [
+        f"{words.counted(len(results), 'run', 'runs')} of {names}. A network proposes N functions. "
+        "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "
+        "new φ. Soft: the network proposes ω itself, and the PDE is a penalty.",
+        f"Written with {told}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
+        "solvers for systems with hard constraints, ICLR 2023.",
+    ]
+
+
+def _write_exhibit(folder: Path, exhibit: Exhibit) -> list[str]:
+    picture = f"{exhibit.name}.png"
+    assert exhibit.figure is not None
+    save(exhibit.figure, folder / picture)
+    if not exhibit.arrays:
+        about = {"title": exhibit.title, "caption": exhibit.caption, **exhibit.data}
+        return [picture, _write_json(folder, f"data/{exhibit.name}.json", about)]
+    data = f"data/{exhibit.name}.npz"
+    with replacing(folder / data) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **exhibit.data)
+    return [picture, data]
+
+
+def _without_picture(exhibit: Exhibit) -> Exhibit:
+    """What the page needs; the figure is written and its memory can go."""
+    return replace(exhibit, figure=None, data={})
+
+
+def _write_json(folder: Path, name: str, value: Any) -> str:
+    with replacing(folder / name) as temporary:
+        temporary.write_text(json.dumps(plain(value), indent=1, ensure_ascii=False), "utf-8")
+    return name
+
+
+def _claim(folder: Path) -> list[str]:
+    """Makes sure that a folder is ours to write, and returns the files of the report that it holds."""
+    manifest = folder / _MANIFEST
+    if folder.exists() and not folder.is_dir():
+        raise ReportError(f"{folder} is a file; a report needs a folder.")
+    if not folder.exists() or not any(folder.iterdir()):
+        _write_json(folder, _MANIFEST, {"pdecl_report": 1, "files": []})
+        return []
+    try:
+        return list(json.loads(manifest.read_text("utf-8"))["files"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReportError(
+            f"{folder} is not empty and holds no report of pdecl; choose another folder, or empty it."
+        ) from error
+
+
+def _finish(folder: Path, before: Sequence[str], written: Sequence[str]) -> None:
+    """Removes pictures and data that only the earlier report had, and lists what there is now."""
+    for name in set(before) - set(written):
+        path = folder / name
+        if path.resolve().is_relative_to(folder.resolve()):
+            path.unlink(missing_ok=True)
+    _write_json(folder, _MANIFEST, {"pdecl_report": 1, "files": sorted(written)})

@@ -1,0 +1,47 @@
+"""`collect`: what is worth keeping of a run, as plain data."""
+
+from typing import Any
+
+from ..experiment import problem_of
+from ..runs import Run
+from .data import plain
+
+FORMAT = 1
+_SHORT = ("error", "residual_loss", "beside", "statuses", "seconds_per_phi", "count", "origin", "device")
+
+
+def collect(run: Run) -> dict[str, Any]:
+    """A run as plain data: experiment, environment, evaluation and the watched rows of its history.
+
+    Of the numbers for each φ only the errors are kept, to four digits.
+    """
+    experiment, history, evaluation = run.experiment, run.history, run.evaluation
+    kept: dict[str, Any] = {name: evaluation[name] for name in _SHORT if name in evaluation}
+    if "errors" in evaluation:
+        kept["errors"] = [float(f"{error:.4g}") for error in evaluation["errors"]]
+    return plain(
+        {
+            "format": FORMAT,
+            "experiment": experiment.as_dict(),
+            "environment": run.environment,
+            "points": _points(run),
+            "evaluation": kept,
+            "history": {
+                "steps": len(history.loss),
+                "seconds": history.seconds[-1] if history.seconds else None,
+                "compiling": history.compiling,
+                "steps_per_second": history.steps_per_second,
+                "watched": history.watched,
+            },
+        }
+    )
+
+
+def _points(run: Run) -> dict[str, int]:
+    """How many points each condition is solved on."""
+    problem = problem_of(run.experiment)
+    sets = problem.draw(run.experiment.network.size)
+    return {
+        name: len(sets[problem.set_of(condition)])
+        for name, condition in zip(problem.names(), problem.conditions, strict=True)
+    }

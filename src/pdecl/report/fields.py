@@ -1,0 +1,66 @@
+"""Heat maps: the target, and what hard and soft solutions differ from it by."""
+
+from ..experiment import law_of
+from ..figures import DIFFERENCE, SOLUTION, difference_limits, images, new_figure, title
+from ..problems import describe
+from ..runs import Run
+from . import words
+from .exhibit import Exhibit
+
+
+def heat_maps(name: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
+    """Target, differences on one scale, and the hard one on its own; None without any fields."""
+    shown = {
+        method: run.fields
+        for method, run in (("hard", hard), ("soft", soft))
+        if run is not None and "difference" in run.fields
+    }
+    run = hard if "hard" in shown else soft
+    if run is None or not shown:
+        return None
+    target = shown["hard" if "hard" in shown else "soft"]["target"]
+    # Two runs on different grids cannot share a target; the hard one is shown then.
+    shown = {
+        method: fields for method, fields in shown.items() if fields["target"].shape == target.shape
+    }
+    limits = difference_limits(*(fields["difference"] for fields in shown.values()))
+    rows = [("target u", target, SOLUTION, (float(target.min()), float(target.max())))]
+    rows += [
+        (f"{method} − target", fields["difference"], DIFFERENCE, limits)
+        for method, fields in shown.items()
+    ]
+    if len(shown) == 2:
+        own = difference_limits(shown["hard"]["difference"])
+        rows.append(("hard − target,\nown scale", shown["hard"]["difference"], DIFFERENCE, own))
+    transposed = run.experiment.problem == "darcy"
+    height = 2.75 if transposed else 2.35  # Darcy's pictures are square
+    figure = new_figure(2.55 * len(target) + 1.3, height * len(rows) + 0.5)
+    axes = figure.subplots(len(rows), len(target), squeeze=False, sharex=True)
+    figure.suptitle(title(run.experiment.problem, describe(law_of(run.experiment))), fontsize=12)
+    for row, (label, values, colours, scale) in zip(axes, rows, strict=True):
+        images(figure, row, values, label, colours, scale, transposed)
+    for number, top in enumerate(axes[0]):
+        top.set_title(f"test φ number {number}")
+    for bottom in axes[-1]:
+        bottom.set_xlabel("x")
+    figure.align_ylabels()
+    caption = f"The first {words.counted(len(target), 'test φ', 'test φ')}. "
+    caption += f"Differences are on one scale, ±{words.short(limits[1])}" + (
+        f"; in the last row the hard one is on its own, ±{words.short(own[1])}."
+        if len(shown) == 2
+        else "."
+    )
+    caption += " Scales end at the 99.9% quantile; pointed ends of a bar say that some nodes are beyond."
+    return Exhibit(
+        name=f"{name}-fields",
+        title="Solutions and their differences from the reference",
+        figure=figure,
+        data={
+            "target": target,
+            **{f"{method}_difference": f["difference"] for method, f in shown.items()},
+        },
+        caption=caption,
+        alt=f"Heat maps of the reference solution for {len(target)} test parameters and of the "
+        f"differences of the {' and the '.join(shown)} solution from it.",
+        arrays=True,
+    )

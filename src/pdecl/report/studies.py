@@ -1,0 +1,247 @@
+"""Computations with trained models that a report shows: each returns plain numbers and arrays.
+
+used_points     errors and residuals where the layer was fitted and where it was not (convection)
+interpolation   querying the basis against cubic interpolation of its values at the fitted points
+trade_off       time and error over the number of functions and of points
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.interpolate import CloughTocher2DInterpolator
+
+from ..experiment import Experiment, law_of, solver_of, training_phis
+from ..metrics import relative_l2
+from ..points import Points
+from ..problem import Problem
+from ..problems import SPLITS
+from ..problems.convection import speed
+from ..problems.darcy_grid import subsample
+from ..runs import Run
+from ..solve import Solution, solve
+from ..trained import Trained, as_fields, nodes_of
+from .exact import exact
+from .reduced import Reduced, directions, gram_of
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much the studies compute.
+
+    - `phis`: test φ of the trade-off; `shown` those of the other two.
+    - `side`, `used`: the nodes a side of the grid of `used_points`, and how many of them are fitted.
+    - `grids`: nodes a side of the grids of `interpolation`.
+    - `halvings`, `ratios`: of the trade-off, N/2, N/4, … functions, and points for each function.
+    - `snapshots`: training φ that the functions are ordered by, within about `seconds`.
+    """
+
+    phis: int = 10
+    shown: int = 3
+    side: int = 100
+    used: int = 1000
+    grids: tuple[int, ...] = (100, 1000)
+    halvings: int = 3
+    ratios: tuple[int, ...] = (1, 2, 4)
+    snapshots: int = 256
+    seconds: float = 60.0
+    repeats: int = 9
+
+
+def used_points(run: Run, effort: Effort) -> dict[str, Any]:
+    """Pointwise errors and residuals of convection at grid nodes used by the layer and at the others."""
+    trained = run.trained()
+    law, problem = trained.law, trained.problem()
+    side = effort.side
+    nodes = np.asarray(problem.domain.mesh(side, side))
+    used = np.zeros(len(nodes), bool)
+    used[np.random.default_rng(0).choice(len(nodes), effort.used, replace=False)] = True
+    points = (Points(nodes[used]), *problem.draw(run.experiment.network.size)[1:])
+    phis = law.sample(SPLITS["test"].seed, effort.shown)
+    solution = trained.solve(phis, points=points, throw=False)
+    line = np.linspace(0.0, 1.0, side)
+    truth = np.stack([exact(law, phi, line, line).ravel() for phi in phis])
+    errors = np.abs(np.asarray(solution(nodes)) - truth)
+    speeds = np.asarray(speed(phis, nodes[:, 0]))
+    residuals = np.abs(np.asarray(solution.d("t")(nodes)) + speeds * np.asarray(solution.d("x")(nodes)))
+    return {
+        "phis": effort.shown,
+        "nodes": side,
+        "on_faces": [len(one) for one in points[1:]],
+        "used": {"error": errors[:, used].ravel(), "residual": residuals[:, used].ravel()},
+        "unused": {"error": errors[:, ~used].ravel(), "residual": residuals[:, ~used].ravel()},
+    }
+
+
+def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
+    """Relative errors on finer grids of the basis itself and of cubic interpolation.
+
+    The interpolant is the C¹ cubic one of Clough and Tocher through the basis's values at the points
+    that the layer was fitted on. Both are measured at the nodes inside the convex hull of those
+    points, since nothing can be interpolated outside; the basis also at all nodes.
+    """
+    trained = run.trained()
+    law = trained.law
+    phis = law.sample(SPLITS["test"].seed, effort.shown)
+    solution = trained.solve(phis, throw=False)
+    fitted = np.unique(np.concatenate([np.asarray(one.coords) for one in solution.points]), axis=0)
+    at_fitted = np.asarray(solution(fitted))
+    grids = []
+    for side in effort.grids:
+        line = np.linspace(0.0, 1.0, side)
+        mesh = solution.problem.domain.mesh(side, side)
+        truth = np.stack([exact(law, phi, line, line).ravel() for phi in phis])
+        queried = np.asarray(solution(mesh))
+        cubic = CloughTocher2DInterpolator(fitted, at_fitted.T)(np.asarray(mesh)).T
+        inside = np.isfinite(cubic).all(axis=0)
+        grids.append(
+            {
+                "side": side,
+                "inside": float(inside.mean()),
+                "basis": relative_l2(queried[:, inside], truth[:, inside]),
+                "cubic": relative_l2(cubic[:, inside], truth[:, inside]),
+                "basis_everywhere": relative_l2(queried, truth),
+            }
+        )
+    return {"phis": effort.shown, "fitted": len(fitted), "grids": grids}
+
+
+def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
+    """Seconds per φ to find ω, and the mean error, over numbers of functions N and of points n.
+
+    Fewer functions are the first of those that solutions for training φ use most (`directions`). For
+    Darcy n is the nodes of the grid that it is solved on.
+    """
+    trained, experiment = run.trained(), run.experiment
+    full = experiment.network.size
+    halves = {round(full / 2**power) for power in range(1, effort.halvings + 1)}
+    matrix, snapshots = _ordered(trained, effort) if halves else (np.zeros((full, 0)), 0)
+    sizes = [*sorted({min(half, matrix.shape[1]) for half in halves if half >= 4}), full]
+    reduced = {size: Reduced(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
+    rows = []
+    for setting, phis, targets in _settings(run, effort):
+        for size in sizes:
+            cut = replace(trained, basis=reduced.get(size, trained.basis))
+            rows.append(_measure(cut, setting, size, phis, targets, effort))
+    return {
+        "phis": len(phis),
+        "snapshots": snapshots,
+        "together": _together(trained, effort),
+        "rows": rows,
+    }
+
+
+def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
+    """The directions, and how many training φ they come from."""
+    experiment, together = trained.experiment, _together(trained, effort)
+    wanted = min(effort.snapshots, 2 * experiment.network.size)
+    phis = training_phis(replace(experiment, training=replace(experiment.training, phis=wanted)))
+    assert phis is not None
+    problem = trained.problem(phis.shape[-1] if phis.ndim == 3 else None)
+    call, points = _compiled(trained, problem), problem.draw(experiment.network.size)
+    weights: list[np.ndarray] = []
+    began = time.perf_counter()
+    for start in range(0, len(phis), together):
+        if time.perf_counter() - began > effort.seconds:
+            break
+        batch = jnp.asarray(phis[start : start + together])
+        weights.append(np.asarray(call(trained.basis, batch, points).weights))
+    omega = np.concatenate(weights)
+    omega = omega[np.isfinite(omega).all(axis=1)]
+    coords = problem.domain.mesh(41, 41)
+    return directions(omega, gram_of(trained.basis, phis[:8], coords)), len(omega)
+
+
+def _compiled(trained: Trained, problem: Problem) -> Callable[[Any, Any, Any], Solution]:
+    """The solve as one program of basis, φ and points, so that times are of computing alone."""
+    solver = solver_of(trained.experiment)
+
+    @eqx.filter_jit
+    def call(basis: Any, phis: Any, points: Any) -> Solution:
+        return solve(problem, basis, phis, batch=True, solver=solver, points=points, throw=False)
+
+    return call
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """`ratio` points for each function, or for Darcy a grid of `grid` nodes a side."""
+
+    ratio: int | None = None
+    grid: int | None = None
+
+
+def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, np.ndarray, np.ndarray]]:
+    """Where the layer is solved, with test φ and their solutions there."""
+    law = law_of(run.experiment)
+    if law.name == "darcy":
+        phis, targets = (np.asarray(run.fields[name], float) for name in ("phi", "target"))
+        sides = [
+            (phis.shape[-1] - 1) // stride + 1
+            for stride in (1, 2, 4)
+            if not (phis.shape[-1] - 1) % stride
+        ]
+        sides = [side for side in sides if side >= 9]
+        return [(_Setting(grid=side), subsample(phis, side), subsample(targets, side)) for side in sides]
+    phis = law.sample(SPLITS["test"].seed, effort.phis)
+    targets = law.reference(phis)
+    return [(_Setting(ratio=ratio), phis, targets) for ratio in effort.ratios]
+
+
+def _measure(
+    trained: Trained, setting: _Setting, size: int, phis: np.ndarray, targets: np.ndarray, effort: Effort
+) -> dict[str, Any]:
+    together = _together(trained, effort)
+    problem, points = _placed(trained.experiment, setting, size, phis)
+    call = _compiled(trained, problem)
+    fields, seconds = [], []
+    for start in range(0, len(phis), together):
+        batch = phis[start : start + together]
+        given = (trained.basis, jnp.asarray(batch), points)
+        solution = call(*given)
+        if start == 0:
+            seconds = [_seconds(call, *given) / len(batch) for _ in range(effort.repeats)]
+        mesh = problem.domain.mesh(*nodes_of(trained, batch))
+        fields.append(as_fields(trained, batch, solution(mesh)))
+    found = np.concatenate(fields)
+    usable = np.isfinite(found).all(axis=(1, 2))
+    error = float(relative_l2(found, targets).mean()) if usable.all() else float("inf")
+    return {
+        "N": size,
+        "n": int(sum(len(one) for one in points)) if setting.grid is None else setting.grid**2,
+        "ratio": setting.ratio,
+        "grid": setting.grid,
+        "error": error,
+        "seconds": float(np.median(seconds)),
+    }
+
+
+def _placed(
+    experiment: Experiment, setting: _Setting, size: int, phis: np.ndarray
+) -> tuple[Problem, tuple[Points, ...]]:
+    """The problem and its points: `ratio` · N inside and 4√N on each face."""
+    if setting.ratio is None:
+        problem = Trained(experiment, None).problem(phis.shape[-1])
+        return problem, problem.draw(size)
+    statement = {
+        **experiment.statement,
+        "points": setting.ratio * size,
+        "face_points": round(4 * size**0.5),
+    }
+    problem = Trained(replace(experiment, statement=statement), None).problem()
+    return problem, problem.draw(size)
+
+
+def _together(trained: Trained, effort: Effort) -> int:
+    return 1 if trained.law.name == "darcy" else min(10, effort.phis)
+
+
+def _seconds(call: Callable[..., Any], *given: Any) -> float:
+    began = time.perf_counter()
+    jax.block_until_ready(call(*given).weights)
+    return time.perf_counter() - began

@@ -1,0 +1,218 @@
+"""Numbers over seeds: the rows of every table, from results as plain data (`pdecl.results.collect`)."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Result = Mapping[str, Any]
+METHODS = ("hard", "soft")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation over seeds; no deviation for a single one."""
+
+    mean: float
+    deviation: float | None
+
+    @classmethod
+    def over(cls, values: Sequence[float]) -> "Spread":
+        array = np.asarray(values, dtype=float)
+        finite = np.isfinite(array).all()
+        return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 and finite else None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs of one experiment on one kind of device that differ in their seeds alone."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def experiment(self) -> Mapping[str, Any]:
+        return self.results[0]["experiment"]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [result["experiment"]["seed"] for result in self.results]
+
+    @property
+    def device(self) -> str:
+        return self.results[0]["environment"].get("device", "unknown device")
+
+    @property
+    def steps(self) -> int:
+        return self.experiment["training"]["steps"]
+
+    @property
+    def seconds(self) -> Spread:
+        return Spread.over([result["history"]["seconds"] for result in self.results])
+
+    @property
+    def steps_per_second(self) -> Spread:
+        return Spread.over([result["history"]["steps_per_second"] for result in self.results])
+
+    @property
+    def evaluated(self) -> bool:
+        return all(result["evaluation"] for result in self.results)
+
+    @property
+    def error(self) -> Spread:
+        return self.over_seeds("error", "mean")
+
+    @property
+    def largest_error(self) -> float:
+        return max(_number(result["evaluation"]["error"]["max"]) for result in self.results)
+
+    @property
+    def residual(self) -> Spread:
+        return self.over_seeds("residual_loss")
+
+    @property
+    def seconds_per_phi(self) -> Spread:
+        return self.over_seeds("seconds_per_phi")
+
+    @property
+    def tested(self) -> int:
+        """The number of test φ."""
+        return int(self.results[0]["evaluation"]["error"]["count"])
+
+    @property
+    def companions(self) -> list[str]:
+        """The names of other solutions that every run was measured against too."""
+        first, *others = [set(result["evaluation"].get("beside", {})) for result in self.results]
+        return sorted(first.intersection(*others))
+
+    def beside(self, name: str) -> Spread:
+        return self.over_seeds("beside", name, "mean")
+
+    def failures(self) -> dict[str, int]:
+        """How many solves over all seeds ended in a way that is not plainly solved."""
+        counts: dict[str, int] = {}
+        for result in self.results:
+            for status, count in result["evaluation"].get("statuses", {}).items():
+                if status not in ("SOLVED", "GIVEN", "OVERDETERMINED"):
+                    counts[status] = counts.get(status, 0) + count
+        return counts
+
+    def over_seeds(self, *path: str) -> Spread:
+        values = []
+        for result in self.results:
+            value: Any = result["evaluation"]
+            for name in path:
+                value = value[name]
+            values.append(_number(value))
+        return Spread.over(values)
+
+
+def rows(results: Sequence[Result]) -> list[Row]:
+    """One row for each experiment, method and device, in the order problem, preset, method."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        same = {**result["experiment"], "seed": None}
+        device = result["environment"].get("device")
+        groups.setdefault(json.dumps([same, device], sort_keys=True), []).append(result)
+    found = [
+        Row(tuple(sorted(group, key=lambda r: r["experiment"]["seed"]))) for group in groups.values()
+    ]
+    return sorted(found, key=_place)
+
+
+def problems(results: Sequence[Result]) -> list[str]:
+    """The problems there are results for, in our order."""
+    there = {result["experiment"]["problem"] for result in results}
+    return [name for name in _ORDER if name in there] + sorted(there - set(_ORDER))
+
+
+def presets(results: Sequence[Result]) -> list[str]:
+    there = {result["experiment"]["preset"] for result in results}
+    return [name for name in _PRESETS if name in there] + sorted(there - set(_PRESETS))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a run first had an error: steps done and seconds of training."""
+
+    step: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Race:
+    """Hard against soft: when each first reached the soft model's best error on unseen φ.
+
+    `hard` is None if the hard model never did. Errors are those of the histories.
+    """
+
+    seed: int
+    best: float
+    soft: Moment
+    hard: Moment | None
+
+    def ratios(self) -> tuple[float | None, float | None]:
+        """How many times fewer steps and seconds the hard model took; None where there is no ratio."""
+        if self.hard is None:
+            return None, None
+        divide = lambda soft, hard: soft / hard if hard > 0 else None
+        return divide(self.soft.step, self.hard.step), divide(self.soft.seconds, self.hard.seconds)
+
+
+def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
+    """A race for each soft run, against the hard run of the same seed, or the first hard one."""
+    found = []
+    for slow in soft:
+        rivals = [fast for fast in hard if fast["experiment"]["seed"] == slow["experiment"]["seed"]]
+        rival = next(iter([*rivals, *hard]), None)
+        watched = _errors(slow)
+        if rival is None or not watched or not _errors(rival):
+            continue
+        best = min(_number(row["error"]) for row in watched)
+        if not math.isfinite(best):
+            continue
+        reached = _first(watched, best)
+        assert reached is not None
+        found.append(Race(slow["experiment"]["seed"], best, reached, _first(_errors(rival), best)))
+    return found
+
+
+def select(results: Sequence[Result], **wanted: Any) -> list[Result]:
+    """The results whose experiment has these values, by seed."""
+    fitting = [
+        r for r in results if all(r["experiment"][name] == value for name, value in wanted.items())
+    ]
+    return sorted(fitting, key=lambda r: r["experiment"]["seed"])
+
+
+def _errors(result: Result) -> list[Mapping[str, float]]:
+    return [row for row in result["history"]["watched"] if "error" in row]
+
+
+def _first(watched: Sequence[Mapping[str, float]], error: float) -> Moment | None:
+    for row in watched:
+        if _number(row["error"]) <= error:
+            return Moment(row["step"], row["seconds"] if row["step"] else 0.0)
+    return None
+
+
+def _number(value: float | None) -> float:
+    """Plain JSON has no infinity: there it is null."""
+    return math.inf if value is None else float(value)
+
+
+_ORDER, _PRESETS = ("burgers", "convection", "darcy"), ("quick", "paper", "best")
+
+
+def _place(row: Row) -> tuple:
+    plain = row.experiment
+    index = lambda value, known: known.index(value) if value in known else len(known)
+    return (
+        index(plain["problem"], _ORDER),
+        index(plain["preset"], _PRESETS),
+        index(plain["method"], METHODS),
+        row.device,
+        json.dumps(plain, sort_keys=True),
+    )

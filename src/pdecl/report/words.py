@@ -1,0 +1,84 @@
+"""How numbers and settings are written in tables and captions."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .summary import Moment, Race, Result, Spread
+
+COMPANIONS = {"u_truth": "the pixel truth", "u_box": "the box scheme"}
+PROBLEMS = {"burgers": "Burgers", "convection": "Convection", "darcy": "Darcy"}
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """So many digits, without exponents where they can be avoided."""
+    if value is None or not math.isfinite(value):
+        return "∞" if value == math.inf else "–"
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def percent(value: float | None, digits: int = 3) -> str:
+    return short(None if value is None else 100 * value, digits) + "%"
+
+
+def spread(value: Spread, write: Callable[..., str] = short) -> str:
+    """Mean, and deviation over seeds (two digits) if there are several."""
+    if value.deviation is None:
+        return write(value.mean)
+    return f"{write(value.mean)} ± {write(value.deviation, digits=2)}"
+
+
+def network(experiment: Mapping[str, Any]) -> str:
+    """Kind and size: "MLP 3×96"."""
+    plan = experiment["network"]
+    return f"{plan['kind']} {plan['depth']}×{plan['width']}"
+
+
+def points(result: Result) -> str:
+    """What the layer is solved on: "200 equation, 40 initial", or the nodes of a grid."""
+    grid = result["experiment"].get("grid")
+    if grid:
+        return f"{grid}×{grid} grid"
+    counts = result.get("points", {}).items()
+    return " + ".join(f"{count} {name}" for name, count in counts) + " points" if counts else "–"
+
+
+def race(one: Race) -> list[str]:
+    """Cells: best error, soft steps and seconds, hard steps and seconds, the two ratios."""
+    cells = [percent(one.best), f"{one.soft.step:g}", short(one.soft.seconds)]
+    if one.hard is None:
+        return [*cells, "never", "never", "–", "–"]
+    fewer, less = one.ratios()
+    return [
+        *cells,
+        *_moment(one.hard),
+        *(f"{ratio:.3g}×" if ratio else "at the start" for ratio in (fewer, less)),
+    ]
+
+
+def about(results: Sequence[Result]) -> str:
+    """What was run: preset, method, network, N, steps, seeds, device. Of the first if they differ."""
+    first = results[0]
+    plan = first["experiment"]
+    seeds = sorted({result["experiment"]["seed"] for result in results})
+    device = first["environment"].get("device", "unknown device")
+    told = [
+        f"{plan['method']}: preset {plan['preset']}",
+        network(plan),
+        f"N = {plan['network']['size']}",
+    ]
+    told += [points(first), f"{first['history']['steps']} steps", device]
+    return ", ".join(told) + f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _moment(moment: Moment) -> list[str]:
+    return ["0 (untrained)" if moment.step == 0 else f"{moment.step:g}", short(moment.seconds)]

@@ -1,0 +1,158 @@
+"""Results kept as small files, and RESULTS.md from them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pdecl import results
+from pdecl.history import History
+from pdecl.presets import preset
+from pdecl.report.summary import Moment, Race, Spread, races, rows
+from pdecl.runs import Run
+
+
+def result(problem="burgers", method="hard", seed=0, error=0.01, steps=(0, 1, 10, 100), **told) -> dict:
+    """A made-up run: its error falls from 10 · error to error, at 0.1 s per step after 5 s."""
+    errors = np.linspace(10 * error, error, len(steps))
+    watched = [
+        {"step": step, "seconds": 0.0 if step == 0 else 5 + 0.1 * step, "error": e, "residual": 9.0}
+        for step, e in zip(steps, errors.tolist(), strict=True)
+    ]
+    return {
+        "format": 1,
+        "experiment": preset(problem, method, "quick", seed).as_dict(),
+        "environment": {
+            "device": "cpu",
+            "command": f"pdecl train {problem} --seed {seed}",
+            "began": "now",
+        },
+        "points": {"equation": 192, "initial": 39},
+        "evaluation": {
+            "error": {"mean": error, "std": 0.0, "max": 3 * error, "count": 50},
+            "errors": [error] * 50,
+            "residual_loss": 123.4,
+            "beside": {},
+            "statuses": {"SOLVED": 50},
+            "seconds_per_phi": 0.0025,
+            "count": 50,
+            "device": "cpu",
+        },
+        "history": {
+            "steps": steps[-1],
+            "seconds": watched[-1]["seconds"],
+            "compiling": 5.1,
+            "steps_per_second": 10.0,
+            "watched": watched,
+        },
+        **told,
+    }
+
+
+def test_collect_keeps_what_is_worth_keeping():
+    history = History([1.0, 0.5], [3.0, 3.5], [{"step": 0, "seconds": 0.0, "error": np.inf}], 3.0)
+    evaluation = {
+        "error": {"mean": 0.123456, "std": 0.0, "max": np.inf, "count": 2},
+        "errors": [0.1234567, np.inf],
+        "residuals": [1.0, 2.0],
+        "residual_loss": 1.5,
+        "beside": {},
+        "statuses": {"SOLVED": 2},
+        "seconds_per_phi": 0.1,
+        "count": 2,
+        "device": "cpu",
+    }
+    run = Run(Path("folder"), preset("burgers"), {"device": "cpu"}, history, evaluation, {})
+    kept = results.collect(run)
+    assert kept == json.loads(json.dumps(kept, allow_nan=False))
+    assert kept["evaluation"]["errors"] == [0.1235, None]
+    assert "residuals" not in kept["evaluation"]
+    assert kept["history"]["steps_per_second"] == 2.0
+    assert kept["history"]["watched"] == [{"step": 0, "seconds": 0.0, "error": None}]
+    assert kept["points"] == {"equation": 192, "initial": 39}
+    assert "∞%" in results.markdown([kept])
+
+
+def test_result_files_come_back_and_others_are_refused(tmp_path):
+    run = Run(Path("folder"), preset("darcy", "soft"), {"device": "cpu"}, History([1.0], [1.0]), {}, {})
+    results.write(tmp_path / "darcy.json", run)
+    assert results.read(tmp_path / "darcy.json") == results.collect(run)
+    (tmp_path / "cut.json").write_text('{"format": 1')
+    (tmp_path / "other.json").write_text("[1, 2]")
+    (tmp_path / "later.json").write_text('{"format": 2}')
+    for name in ("cut", "other", "later", "none"):
+        with pytest.raises(ValueError, match=f"{name}.json is not a result of pdecl"):
+            results.read(tmp_path / f"{name}.json")
+
+
+def test_rows_are_over_seeds_and_split_by_setting_and_device():
+    wider = result(seed=0)
+    wider["experiment"] = preset("burgers").with_overrides(width=128).as_dict()
+    gpu = result(seed=0, environment={"device": "H200"})
+    given = [
+        result("darcy"),
+        result(seed=1, error=0.03),
+        result(seed=0),
+        result(method="soft"),
+        wider,
+        gpu,
+    ]
+    table = rows(given)
+    assert [len(row.results) for row in table] == [1, 1, 2, 1, 1]
+    both = table[2]
+    assert both.seeds == [0, 1]
+    assert both.error.mean == pytest.approx(0.02)
+    assert both.error.deviation == pytest.approx(0.02 / 2**0.5)
+    assert both.largest_error == pytest.approx(0.09)
+    assert Spread.over([1.0]) == Spread(1.0, None)
+
+
+def test_hard_against_soft_counts_steps_and_seconds():
+    soft = result(method="soft", error=0.02, steps=(0, 10, 1000))
+    hard = result(method="hard", error=0.01, steps=(0, 1, 10, 100))
+    (race,) = races([hard], [soft])
+    assert race.best == 0.02
+    assert race.soft == Moment(1000, 105.0)
+    assert race.hard == Moment(100, 15.0)
+    assert race.ratios() == (10.0, 7.0)
+    (never,) = races([result(error=0.05)], [soft])
+    assert never.hard is None
+    assert never.ratios() == (None, None)
+    assert Race(0, 0.1, Moment(5, 1.0), Moment(0, 0.0)).ratios() == (None, None)
+    assert races([], [soft]) == []
+
+
+def test_markdown_says_what_the_numbers_show():
+    box = {"u_box": {"mean": 0.0093, "std": 0.0, "max": 0.01, "count": 50}}
+    convection = result("convection", error=0.02)
+    convection["evaluation"]["beside"] = box
+    failed = result("darcy", error=0.0364)
+    failed["evaluation"]["statuses"] = {"SOLVED": 48, "ILL_CONDITIONED": 2}
+    given = [
+        result(seed=0),
+        result(seed=1, error=0.03),
+        result(method="soft", error=0.05),
+        convection,
+        failed,
+    ]
+    text = results.markdown(given, regenerate="make results")
+    assert text.index("## Burgers") < text.index("## Convection") < text.index("## Darcy")
+    assert "| quick | hard | 96 | MLP 3×96 | 192 equation + 39 initial points | 600 |" in text
+    assert "2.00% ± 1.4% (9.00%) | 1.11% ± 0.11%" in text
+    assert "the error is 1.8 times the paper's (1.11%)" in text
+    assert "error against the box scheme" in text
+    assert "0.930%" in text
+    assert "solves that failed: 2 ILL_CONDITIONED" in text
+    assert "quick, hard, seed 1: `pdecl train burgers --seed 1` (cpu, now)" in text
+    assert "`make results`" in text
+    assert "| quick | 0 | 5.00% | 100 | 15.0 | 10 | 6.00 | 10× | 2.5× |" in text
+    assert "no hard and soft runs of one preset to compare" in text
+    for block in text.split("\n\n"):
+        if block.startswith("|"):
+            assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_markdown_of_a_run_that_was_not_evaluated():
+    text = results.markdown([result(evaluation={})])
+    assert "not evaluated" in text

@@ -16,8 +16,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: $(READY)  ## train a basis through the layer, solve unseen parameters, write demo/heat.png
-	$(BIN)/python examples/heat.py
+demo: demo/runs/burgers-hard-quick-0/evaluation.json demo/runs/burgers-soft-quick-0/evaluation.json
+demo:           ## train a basis through the layer and with a soft penalty, solve unseen φ, write a report
+	$(BIN)/pdecl evaluate burgers --cache demo/data
+	$(BIN)/pdecl report demo/runs --out demo/report --no-studies
+
+demo/runs/burgers-%-quick-0/evaluation.json: | $(READY)
+	$(BIN)/pdecl train burgers --method $* --out $(@D) --cache demo/data
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)

@@ -1,40 +1,24 @@
-"""The command line. The one place that touches JAX's global configuration: it turns float64 on."""
+"""`pdecl data`: parameters and reference solutions."""
 
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from . import dataset as datasets
-from .dataset import Dataset, DatasetError
-from .metrics import relative_error
-from .problems import NAMES, SPLITS, Law, named
+from .. import dataset as datasets
+from ..dataset import Dataset, DatasetError
+from ..metrics import relative_error
+from ..problems import NAMES, SPLITS, Law, named
+from ..progress import counting_bar
+from .common import stop
 
-app = typer.Typer(
-    name="pdecl",
-    help="Neural networks that obey partial differential equations.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
 SHOWN = 4
 
 
-@app.callback()
-def main() -> None:
-    """Neural networks that obey partial differential equations."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-
-
-@app.command()
 def data(
     problem: Annotated[
         str, typer.Argument(help=f"One of [bold]{', '.join(NAMES)}[/].", show_default=False)
@@ -88,34 +72,33 @@ def data(
     pdecl data darcy --from piececonst_r421_N1024_smooth1.mat --count 50 --plot theirs.png
     """
     if out is None and plot is None and cache is None:
-        _stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
+        stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
     if split not in SPLITS:
-        _stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
+        stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
     if source is not None and (seed is not None or truth or cache is not None):
-        _stop("--from reads a file as it is; leave out --seed, --truth and --cache")
-    console = Console(stderr=True)
+        stop("--from reads a file as it is; leave out --seed, --truth and --cache")
     began = time.perf_counter()
     try:
         law = named(problem)
         if source is not None:
-            from .problems.published import load
+            from ..problems.published import load
 
             made = load(source, law, count)
         else:
             only_plot = out is None and cache is None
             number = count or (SHOWN if only_plot else SPLITS[split].count)
             chosen = SPLITS[split].seed if seed is None else seed
-            made = _make(law, chosen, number, truth, cache, console)
+            made = _make(law, chosen, number, truth, cache)
         if grid is not None:
             made = datasets.on_grid(made, grid)
         if out is not None:
             datasets.write(out, made)
         if plot is not None:
-            from .figures import parameters_and_solutions
+            from ..figures import parameters_and_solutions
 
             parameters_and_solutions(made, plot, SHOWN)
     except (ValueError, DatasetError, RuntimeError, OSError) as error:
-        _stop(str(error))
+        stop(str(error))
     summary = _summary(made, time.perf_counter() - began, out, plot)
     if as_json:
         typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
@@ -123,24 +106,11 @@ def data(
         _print(summary, Console())
 
 
-def _make(law: Law, seed: int, count: int, truth: bool, cache: Path | None, console: Console) -> Dataset:
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(f"solving {law.name}", total=count)
-
-        def progress(done: int) -> None:
-            bar.advance(task, done)
-
+def _make(law: Law, seed: int, count: int, truth: bool, cache: Path | None) -> Dataset:
+    with counting_bar(f"solving {law.name}", count) as tell:
         if cache is None:
-            return datasets.build(law, seed, count, truth, progress)
-        return datasets.cached(law, seed, count, cache, truth, progress)
+            return datasets.build(law, seed, count, truth, tell)
+        return datasets.cached(law, seed, count, cache, truth, tell)
 
 
 def _summary(made: Dataset, seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
@@ -174,12 +144,3 @@ def _print(summary: dict[str, Any], console: Console) -> None:
         if summary[kind]:
             table.add_row("written", summary[kind])
     console.print(table)
-
-
-def _stop(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
-    raise typer.Exit(2)
-
-
-if __name__ == "__main__":
-    app()

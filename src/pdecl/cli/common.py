@@ -1,0 +1,32 @@
+"""What the commands share: how they stop, how they print."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from ..checkpoint import CheckpointError
+from ..dataset import DatasetError
+from ..status import SolveError
+
+
+def stop(message: str) -> NoReturn:
+    """Ends the command with a message in the user's words."""
+    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Turns the errors a user can do something about into messages without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, DatasetError, CheckpointError, SolveError) as error:
+        stop(str(error))
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))

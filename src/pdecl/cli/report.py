@@ -1,0 +1,45 @@
+"""`pdecl report`: runs as one page of pictures and tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .. import runs as run_folders
+from .common import explaining, print_json
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of runs, or folders that hold some.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="The report's folder.")] = Path("report"),
+    studies: Annotated[
+        bool,
+        typer.Option("--studies/--no-studies", help="Also what takes minutes: trade-offs, histograms."),
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print where it is as JSON.")] = False,
+) -> None:
+    """Turn runs into one folder: index.html that stands alone, its pictures, and the data behind them.
+
+    Hard and soft runs of a problem are put side by side; several seeds make a mean and a deviation.
+
+    [bold]Examples[/]
+
+    pdecl report runs                              everything there is
+
+    pdecl report runs/burgers-hard-quick-0 runs/burgers-soft-quick-0 --out burgers-report
+    """
+    with explaining():
+        from .. import report as reports
+
+        folders = run_folders.find(runs)
+        page = reports.write(
+            [run_folders.read(folder) for folder in folders], out, studies=studies, progress=not as_json
+        )
+    if as_json:
+        print_json({"page": str(page), "runs": [str(folder) for folder in folders]})
+    else:
+        Console().print(f"{len(folders)} runs; open [bold]{page}[/]", soft_wrap=True)

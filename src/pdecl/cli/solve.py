@@ -1,0 +1,296 @@
+"""`pdecl solve`: answers for many φ."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import streaming
+from ..progress import counting_bar
+from ..trained import Trained, load
+from .common import explaining, print_json, stop
+
+_PRINTED = 5000  # the most numbers of one φ that go to standard output
+_INTERRUPTED = 130
+
+
+def solve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A run's folder, a .safetensors file, or the name of a shipped basis.",
+            show_default=False,
+        ),
+    ],
+    phi: Annotated[
+        str | None,
+        typer.Option(
+            help="φ: .npz, .npy, HDF5, NetCDF4, .mat, .json, .jsonl; [bold]-[/] reads JSON lines from "
+            "standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(metavar="SEED,COUNT", help="Draw φ from the model's law, in place of --phi."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The variable of the file that holds φ.")] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NX,NT", help="Answer on this grid (Darcy: NX,NY); else on the standard one."
+        ),
+    ] = None,
+    points: Annotated[
+        Path | None,
+        typer.Option(
+            help="Answer at these points: columns x, t (Darcy: x, y) in .csv, .npz, HDF5, .mat."
+        ),
+    ] = None,
+    derivatives: Annotated[
+        str | None, typer.Option(metavar="x,t,xx", help="Also u_x, u_t, u_xx, …")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write here: .h5, .nc, .npz or .mat. Else to standard output.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="φ solved together; more is faster and takes more memory.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the file of another or finished command.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: the summary, or without --out a line for each φ.")
+    ] = False,
+) -> None:
+    """Solve for many φ with a trained basis: a file of φ in, a file of solutions out.
+
+    Any number of φ: one batch is in memory at a time, and is on the disk before
+    the next begins. A command that was interrupted (Ctrl-C, a full disk, a crash)
+    goes on where it was when it is given again.
+
+    A φ that cannot be solved for (NaN, the wrong shape, a negative coefficient)
+    is named at the end and in the file, and the others are answered. A φ unlike
+    those the basis was trained on is solved and counted: its [bold]distance[/] is
+    measured in principal components of 1000 training φ, the farthest of which is 1.
+
+    [bold]Examples[/]
+
+    pdecl solve burgers --sample 5,1000 --out u.h5         1000 φ of the law, all on 101 × 101
+
+    pdecl solve burgers --phi u0.mat --grid 401,201 --derivatives x,xx --out u.nc
+
+    pdecl solve runs/darcy-hard-quick-0 --phi nu.npz --points wells.csv --out wells.npz
+
+    cat u0.jsonl | pdecl solve burgers --phi - --points sensors.csv --json | head
+    """
+    if (phi is None) == (sample is None):
+        stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the law")
+    if grid is not None and points is not None:
+        stop("give --grid or --points, not both")
+    with explaining():
+        trained = load(model)
+        with _source(trained, phi, sample, name) as source:
+            query = streaming.ask(
+                trained,
+                source.shape,
+                grid=None if grid is None else _numbers("grid", grid),
+                points=None if points is None else _points(trained, points),
+                derivatives=derivatives.split(",") if derivatives else (),
+            )
+            if out is None:
+                _print_answers(trained, source, query, batch, as_json)
+            else:
+                _write_answers(trained, source, query, batch, as_json, out, overwrite)
+
+
+def _write_answers(
+    trained: Trained,
+    source: streaming.Source,
+    query: streaming.Query,
+    batch: int | None,
+    as_json: bool,
+    out: Path,
+    overwrite: bool,
+) -> None:
+    show = sys.stderr.isatty()
+    with _until_interrupted() as stopping, counting_bar("solving", source.count, show) as tell:
+        summary = streaming.solve_stream(
+            trained, source, out, query,
+            batch=batch, overwrite=overwrite, progress=tell, stopping=stopping,
+        )  # fmt: skip
+    if as_json:
+        print_json(summary.as_dict())
+    else:
+        _show(summary)
+    _complain(summary.tally)
+    if not summary.complete:
+        Console(stderr=True).print(
+            f"stopped; the first {summary.tally.count} φ are in {summary.stream}. Give the same command "
+            "again to go on.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _print_answers(
+    trained: Trained, source: streaming.Source, query: streaming.Query, batch: int | None, as_json: bool
+) -> None:
+    numbers = len(query.coords) * len(query.names)
+    if numbers > _PRINTED:
+        stop(
+            f"{numbers} numbers for each φ are too many for standard output (at most {_PRINTED}): write "
+            "them with --out FILE, or ask for fewer with --points or --grid"
+        )
+    batch = batch or streaming.BATCH.get(trained.law.name, 16)
+    answering = streaming.Answering(trained, source.shape, query, batch)
+    tally, began = streaming.Tally(), time.perf_counter()
+    try:
+        if not as_json:
+            print(*_header(query), sep="\t", flush=True)
+        with _until_interrupted() as stopping:
+            for answers in answering.stream(source):
+                tally.add(answers.start, answers.codes, answers.distance, answers.messages)
+                for place in range(len(answers.codes)):
+                    print(_json_line(answers, place) if as_json else _text_line(answers, place))
+                sys.stdout.flush()
+                if stopping():
+                    break
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    seconds = time.perf_counter() - began
+    Console(stderr=True).print(f"{tally.count} φ in {seconds:.1f} s", highlight=False)
+    _complain(tally)
+
+
+def _header(query: streaming.Query) -> list[str]:
+    places = [f"({', '.join(f'{c:g}' for c in point)})" for point in query.places()]
+    return [
+        "number",
+        "status",
+        "distance",
+        *(f"{name}{place}" for name in query.names for place in places),
+    ]
+
+
+def _text_line(answers: streaming.Answers, place: int) -> str:
+    number, status = answers.start + place, streaming.status_name(int(answers.codes[place]))
+    values = np.concatenate([np.ravel(u[place]) for u in answers.values.values()])
+    return "\t".join(
+        [str(number), status, f"{answers.distance[place]:.3g}", *map(repr, values.tolist())]
+    )
+
+
+def _json_line(answers: streaming.Answers, place: int) -> str:
+    line = {
+        "number": answers.start + place,
+        "status": streaming.status_name(int(answers.codes[place])),
+        "message": answers.messages[place],
+        "distance": answers.distance[place],
+        "iterations": int(answers.iterations[place]),
+        "residual": {name: values[place] for name, values in answers.residual.items()},
+        **{name: values[place] for name, values in answers.values.items()},
+    }
+    return json.dumps(_finite(line), ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    """Plain data in which what is no number is null; an array with none is null as a whole."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return None if np.isnan(value).all() else [_finite(part) for part in value.tolist()]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _show(summary: streaming.Summary) -> None:
+    tally, plain = summary.tally, summary.as_dict()
+    table = Table(show_header=False, box=None, pad_edge=False)
+    now = "" if summary.solved == tally.count else f", {summary.solved} of them now"
+    table.add_row("solved", f"[bold]{tally.count}[/] φ{now}")
+    table.add_row("status", ", ".join(f"{n} {status}" for status, n in tally.statuses.items()))
+    speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
+    table.add_row("time", f"{summary.seconds:.1f} s{speed}")
+    table.add_row("written", plain["out"])
+    Console().print(table)
+
+
+def _complain(tally: streaming.Tally) -> None:
+    """What a user should know about single φ, on standard error."""
+    console = Console(stderr=True)
+    for bad in tally.bad:
+        console.print(
+            f"[yellow]φ number {bad['number']}:[/] {escape(bad['why'])}", soft_wrap=True, highlight=False
+        )
+    if tally.bad_count > len(tally.bad):
+        console.print(
+            f"… and {tally.bad_count - len(tally.bad)} more; see status and message in the file."
+        )
+    if tally.far:
+        console.print(
+            f"[yellow]warning:[/] {tally.far} φ are outside the law that the basis was trained on: "
+            f"their distance is over {streaming.FAR} (up to {tally.farthest:.3g}), where 1 is the "
+            "farthest training φ. Look at their residuals.",
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+@contextmanager
+def _source(
+    trained: Trained, phi: str | None, sample: str | None, name: str | None
+) -> Iterator[streaming.Source]:
+    if sample is not None:
+        seed, count = _numbers("sample", sample)
+        yield streaming.FromLaw(trained.law, seed, count)
+        return
+    assert phi is not None
+    with streaming.open_phi(phi, trained.law, name, sys.stdin.buffer) as source:
+        yield source
+
+
+def _numbers(option: str, text: str) -> tuple[int, int]:
+    try:
+        first, second = (int(part) for part in text.split(","))
+    except ValueError:
+        stop(f"--{option} takes two whole numbers with a comma between, such as 5,100; found {text!r}")
+    if min(first, second) < 0 or second == 0:
+        stop(f"--{option}: {text} is too small")
+    return first, second
+
+
+def _points(trained: Trained, path: Path) -> np.ndarray:
+    names = trained.problem().domain.names
+    return streaming.read_points(path, names)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Callable[[], bool]]:
+    """Asked whether Ctrl-C was pressed, or the process told to end. A second Ctrl-C ends it at once."""
+    asked: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        asked.append(number)
+        Console(stderr=True).print("stopping after this batch; Ctrl-C again stops at once")
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

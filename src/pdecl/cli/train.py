@@ -1,0 +1,122 @@
+"""`pdecl train`: an experiment into a run's folder."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..presets import PRESETS, preset
+from ..problems import NAMES
+from ..runs import Run
+from ..runs import train as train_run
+from .common import explaining, print_json
+
+
+def train(
+    problem: Annotated[
+        str, typer.Argument(help=f"One of [bold]{', '.join(NAMES)}[/].", show_default=False)
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="[bold]hard[/]: the layer finds the weights; [bold]soft[/]: a penalty instead."
+        ),
+    ] = "hard",
+    name: Annotated[
+        str, typer.Option("--preset", help=f"Size of the experiment: [bold]{', '.join(PRESETS)}[/].")
+    ] = "quick",
+    seed: Annotated[int, typer.Option(min=0, help="Of the network and of the training.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run's folder; runs/PROBLEM-METHOD-PRESET-SEED without it."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
+    rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
+    width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,
+    depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers of the network.")] = None,
+    grid: Annotated[int | None, typer.Option(min=5, help="Darcy: nodes a side to train on.")] = None,
+    single: Annotated[
+        bool | None,
+        typer.Option("--single/--double", help="Network in float32, solve in float64."),
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")] = None,
+    cache: Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")] = Path(
+        "runs/data"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Train a network without solution data, and measure it on φ it has never seen.
+
+    A run that was interrupted goes on when the same command is given again. Its folder holds the
+    configuration, the environment, a log, the history, the trained network and the evaluation.
+
+    [bold]Examples[/]
+
+    pdecl train burgers                            the quick preset: three minutes on two cores
+
+    pdecl train burgers --method soft              the same network with a soft penalty
+
+    pdecl train convection --preset best --seed 1  ours, minutes on a GPU
+
+    pdecl train darcy --steps 50 --grid 31 --out try    a small trial
+    """
+    overrides = {
+        "steps": steps, "batch": batch, "rate": rate, "size": size, "width": width, "depth": depth,
+        "grid": grid, "single": single,
+    }  # fmt: skip
+    with explaining():
+        experiment = preset(problem, method, name, seed).with_overrides(
+            **{key: value for key, value in overrides.items() if value is not None}
+        )
+        folder = out or Path("runs") / f"{problem}-{method}-{name}-{seed}"
+        run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json)
+    if as_json:
+        print_json(summary(run))
+    else:
+        show(run)
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """What a run came to, as plain data."""
+    known = {key: run.evaluation[key] for key in ("error", "residual_loss", "beside", "statuses")}
+    return {
+        "folder": str(run.folder),
+        "problem": run.experiment.problem,
+        "method": run.experiment.method,
+        "preset": run.experiment.preset,
+        "seed": run.experiment.seed,
+        "steps": len(run.history.loss),
+        "seconds": round(run.history.seconds[-1], 2),
+        "steps_per_second": round(run.history.steps_per_second, 3),
+        **known,
+        "seconds_per_phi": run.evaluation["seconds_per_phi"],
+        "device": run.environment["device"],
+    }
+
+
+def show(run: Run) -> None:
+    """Prints a run's summary as a table."""
+    plain = summary(run)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    title = (
+        f"[bold]{plain['problem']}[/], {plain['method']}, preset {plain['preset']}, seed {plain['seed']}"
+    )
+    table.add_row("run", title)
+    speed = (
+        f"{plain['steps']} steps in {plain['seconds']:.1f} s, {plain['steps_per_second']:.3g} per second"
+    )
+    table.add_row("training", speed)
+    error = plain["error"]
+    of = f"(max {error['max']:.3%}, {error['count']} unseen φ)"
+    table.add_row("error", f"[bold]{error['mean']:.4%}[/] ± {error['std']:.4%} {of}")
+    for name, other in plain["beside"].items():
+        table.add_row(f"from {name}", f"{other['mean']:.4%} (max {other['max']:.3%})")
+    table.add_row("residual", f"{plain['residual_loss']:.4g}")
+    table.add_row("time", f"{1e3 * plain['seconds_per_phi']:.3g} ms for one φ, all nodes")
+    table.add_row("status", ", ".join(f"{n} {s}" for s, n in plain["statuses"].items()))
+    table.add_row("folder", plain["folder"])
+    Console().print(table)

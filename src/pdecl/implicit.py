@@ -39,34 +39,49 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
     _, optimality_dot, _ = tangents
     z = _root(z, optimality, make_inverse)
     _, change = eqx.filter_jvp(lambda f: f(z), (optimality,), (optimality_dot,))
-    rhs = tuple(jnp.zeros_like(a) if b is None else -b for a, b in zip(z, change, strict=True))
-    # One vector: a transposed solve wants a right-hand side that is linear in all of its parts.
-    join, split = jnp.concatenate, lambda v: (v[: z[0].size], v[z[0].size :])
-    product = lambda v: join(jax.jvp(optimality, (z,), (split(v),))[1])
+    minus = lambda a, b: jnp.zeros_like(a) if b is None else -b
+    rhs = minus(z[0], change[0]), minus(z[1], change[1])
+    product = lambda p, y: jax.jvp(optimality, (z,), ((p, y),))[1]
     inverse = make_inverse()
-    solve = lambda product, f: _conjugate_gradients(product, f, lambda v: join(inverse(*split(v))))
-    z_dot = jax.lax.custom_linear_solve(product, join(rhs), solve, solve, symmetric=True)
+    # One vector: a transposed solve wants a right-hand side that is linear in all of its parts.
+    join, split = _joined(z[0].size)
+
+    def solve(product: Callable, f: Array) -> Array:
+        pairs = lambda p, y: split(product(join((p, y))))
+        found = join(symmetric_solve(pairs, split(f), inverse, rtol=1e-11, max_steps=200))
+        # A derivative that could not be computed must not look like one.
+        wrong = jnp.linalg.norm(f - product(found)) > 1e-4 * jnp.linalg.norm(f)
+        return jnp.where(wrong, jnp.nan, found)
+
+    matrix = lambda v: join(product(*split(v)))
+    z_dot = jax.lax.custom_linear_solve(matrix, join(rhs), solve, solve, symmetric=True)
     return z, split(z_dot)
 
 
-def _conjugate_gradients(
-    product: Callable, f: Float[Array, " k"], inverse: Callable
-) -> Float[Array, " k"]:
-    """Conjugate gradients for the exact second derivative, preconditioned by the approximate one.
+def symmetric_solve(
+    product: Callable[..., Pair], f: Pair, inverse: Callable[..., Pair], rtol: float, max_steps: int
+) -> Pair:
+    """Conjugate gradients for an exact second derivative, preconditioned by an approximate one.
 
     With equality rows the system is indefinite, but the preconditioner contains the very same rows:
     started from a point that satisfies them, all iterates stay on them, where the matrix is positive.
     """
-    like = jax.ShapeDtypeStruct(f.shape, f.dtype)
-    operator = lambda g: lx.FunctionLinearOperator(g, like, lx.positive_semidefinite_tag)
-    size = jnp.linalg.norm(f)
+    join, split = _joined(f[0].size)
+    rhs = join(f)
+    like = jax.ShapeDtypeStruct(rhs.shape, rhs.dtype)
+    operator = lambda g: lx.FunctionLinearOperator(
+        lambda v: join(g(*split(v))), like, lx.positive_semidefinite_tag
+    )
     found = lx.linear_solve(
         operator(product),
-        f,
-        lx.CG(rtol=1e-11, atol=1e-11 * size, max_steps=200),
-        options={"preconditioner": operator(inverse), "y0": inverse(f)},
+        rhs,
+        lx.CG(rtol=rtol, atol=rtol * jnp.linalg.norm(rhs), max_steps=max_steps),
+        options={"preconditioner": operator(inverse), "y0": join(inverse(*f))},
         throw=False,
     )
-    # A derivative that could not be computed must not look like one.
-    wrong = jnp.linalg.norm(f - product(found.value)) > 1e-4 * size
-    return jnp.where(wrong, jnp.nan, found.value)
+    return split(found.value)
+
+
+def _joined(size: int) -> tuple[Callable[[Pair], Array], Callable[[Array], Pair]]:
+    """From a pair of vectors, the first of the given size, to one vector and back."""
+    return jnp.concatenate, lambda v: (v[:size], v[size:])

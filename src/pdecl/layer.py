@@ -10,13 +10,15 @@ from jaxtyping import Array, Float, Int
 
 from .implicit import attach, constant
 from .solvers import GaussNewton, LinearSolver
-from .solvers.gauss_newton import preconditioner, search
+from .solvers.gauss_newton import preconditioner, search, stationarity
 from .solvers.quadratic import minimise
 from .status import Status
 from .system import Model, System, linearise
 
-# Relative sizes above which a direct solve counts as inaccurate and an equality as violated.
-_INACCURATE, _VIOLATED = 1e-6, 1e-6
+
+def _tolerance(dtype: Any) -> float:
+    """Relative size above which a solve counts as inaccurate and an equality as violated."""
+    return 1e-4 if dtype == jnp.float32 else 1e-6
 
 
 class Outcome(eqx.Module):
@@ -46,7 +48,7 @@ def weights_of(
         weights, multipliers, iterations, converged = search(held, fixed, start, solver)
         model = constant(linearise(system, weights))
         inverse = Partial(preconditioner, model, fixed, 0.0, solver.linear)
-        optimality = lambda z: _gradient(system, ridge, z)
+        optimality = lambda z: stationarity(system, ridge, z)
         weights, multipliers = attach((weights, multipliers), optimality, inverse)
     seen = constant((system, at_rest, ridge, weights, multipliers, converged))
     code, distance, violation = _judge(*seen)
@@ -78,16 +80,6 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
     return default_ridge(linear, squares.dtype) * squares, jnp.sqrt(squares)
 
 
-def _gradient(system: System, ridge: Array, z: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The gradient of the Lagrangian: zero at the solution."""
-
-    def lagrangian(weights: Array, multipliers: Array) -> Array:
-        total = system.objective(weights) + 0.5 * jnp.sum(ridge * weights**2)
-        return total + multipliers @ system.rows(weights, "Enforce")
-
-    return jax.grad(lagrangian, argnums=(0, 1))(*z)
-
-
 def _judge(
     system: System,
     at_rest: Model,
@@ -97,28 +89,27 @@ def _judge(
     converged: Array,
 ) -> tuple[Array, Array, Array]:
     """The status, the relative size of the gradient of the Lagrangian, and the relative violation."""
-    slope, c = _gradient(system, ridge, (weights, multipliers))
+    slope, _ = stationarity(system, ridge, (weights, jnp.zeros_like(multipliers)))
+    c, pull_back = jax.vjp(lambda w: system.rows(w, "Enforce"), weights)
     norm = lambda x: jnp.linalg.norm(x * jnp.sqrt(jnp.mean(ridge) / ridge))
     relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
-    force, pull = at_rest.slope(jnp.zeros_like(weights)), jnp.zeros_like(weights)
-    if at_rest.C is not None:
-        # At the solution the rows' pull balances everything else, so its size is what counts.
-        pull = slope - _gradient(system, ridge, (weights, jnp.zeros_like(multipliers)))[0]
-        if at_rest.A is None and at_rest.E is None and c.size > weights.size:
-            force = at_rest.C.T.mv(at_rest.c)  # there they are a fit, whose pull vanishes
+    force, (pull,) = at_rest.slope(jnp.zeros_like(weights)), pull_back(multipliers)
+    if at_rest.C is not None and at_rest.A is None and at_rest.E is None and c.size > weights.size:
+        force = at_rest.C.T.mv(at_rest.c)  # there they are a fit, whose pull vanishes
     if not system.is_affine:
         # Rows may have no slope at u = 0 and so no force there; at the solution they have.
         pulled = jax.vjp(lambda w: system.rows(w, "Fit"), weights)[1](at_rest.r)[0]
         force = jnp.abs(force) + jnp.abs(pulled)
-    optimality = relative(norm(slope), norm(force) + norm(ridge * weights) + norm(pull))
+    # At the solution the equality rows' pull balances everything else, so its size counts too.
+    optimality = relative(norm(slope + pull), norm(force) + norm(ridge * weights) + norm(pull))
     violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_rest.c))
 
-    beyond = c.size > weights.size
+    beyond, tolerance = c.size > weights.size, _tolerance(weights.dtype)
     inaccurate = Status.ILL_CONDITIONED if system.is_affine else Status.NOT_CONVERGED
     verdicts = [  # the later, the more it matters
-        ((violation > _VIOLATED) & beyond, Status.OVERDETERMINED),
-        (optimality > _INACCURATE, inaccurate),
-        ((violation > _VIOLATED) & (not beyond), Status.CONSTRAINTS_INCONSISTENT),
+        ((violation > tolerance) & beyond, Status.OVERDETERMINED),
+        (optimality > tolerance, inaccurate),
+        ((violation > tolerance) & (not beyond), Status.CONSTRAINTS_INCONSISTENT),
         (~converged, Status.NOT_CONVERGED),
         (~jnp.all(jnp.isfinite(weights)), Status.ILL_CONDITIONED),
         (_bad((at_rest.r, at_rest.c, at_rest.g, ridge)), Status.NONFINITE_EQUATION),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..gram import Gram
@@ -25,7 +24,7 @@ class Cholesky(DirectSolver):
     refinements: int = 1
 
     def prepare(self, gram: Gram) -> triangular.Triangular:
-        return triangular.by_blocks(jnp.linalg.cholesky(gram.matrix()))
+        return triangular.factorise(gram.lower())
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
         return triangular.down(prepared, f)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..implicit import symmetric_solve
 from ..system import Model, System, linearise
 from .base import LinearSolver
 from .cholesky import Cholesky
@@ -17,8 +18,10 @@ class GaussNewton(eqx.Module):
     """Solves nonlinear conditions by a sequence of quadratic models.
 
     A step that does not lower the objective (plus, with `Enforce` conditions, a multiple of their
-    violation) is damped and tried again. Each φ of a batch stops by itself, as soon as a step promises
-    to lower the objective by less than a fraction rtol² of it, or atol² of its value at u = 0.
+    violation) is damped and tried again. Where `Enforce` conditions are nonlinear their curvature pulls
+    at the solution, and steps are improved to those of Newton's method if that serves. Each φ of a batch
+    stops by itself, as soon as a step promises to lower the objective by less than a fraction rtol² of
+    it, or atol² of its value at u = 0.
 
     - `linear`: the solver for each step's linear system, and for affine problems, which need no other.
     - `rtol`, `atol`: see above.
@@ -52,6 +55,7 @@ def search(
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Int[Array, ""], Bool[Array, ""]]:
     """ω, multipliers, steps taken, and whether the stopping rule was met. Not differentiable."""
     constrained = system.count("Enforce") > 0
+    curved = not all(system.plan.affine[i] for i in system.indices("Enforce"))
 
     def objective(weights: Array) -> Array:
         return system.objective(weights) + 0.5 * jnp.sum(ridge * weights**2)
@@ -62,22 +66,31 @@ def search(
         return objective(weights) + penalty * jnp.linalg.norm(system.rows(weights, "Enforce"))
 
     def enough(fall: Array, value: Array) -> Array:
-        return fall <= solver.rtol**2 * jnp.abs(value) + solver.atol**2 * scale
+        return fall <= rtol**2 * jnp.abs(value) + solver.atol**2 * scale
 
+    epsilon = float(jnp.finfo(start.dtype).eps)
+    rtol = max(solver.rtol, 10 * epsilon)  # what the arithmetic can tell apart
     nothing = jnp.zeros_like(start)
     scale = jnp.abs(objective(nothing)) + 0.5 * jnp.sum(system.rows(nothing, "Enforce") ** 2)
 
     def advance(state: _State) -> _State:
         model = linearise(system, state.weights)
-        step, multipliers, fall = _step(model, ridge, state, solver.linear)
+        step, multipliers = _step(model, ridge, state, solver.linear)
+        if curved:
+            better, balance = _newton_step(system, model, ridge, state, multipliers, solver.linear)
+            penalty = jnp.maximum(state.penalty, 2 * jnp.linalg.norm(balance))
+            serves = merit(state.weights + better, penalty) < merit(state.weights + step, penalty)
+            step = jnp.where(serves, better, step)
+            multipliers = jnp.where(serves, balance, multipliers)
+        fall = _fall(model, ridge, state.weights, step, multipliers)
         penalty = jnp.maximum(state.penalty, 2 * jnp.linalg.norm(multipliers))
         before, after = merit(state.weights, penalty), merit(state.weights + step, penalty)
         violation = jnp.linalg.norm(model.c)
         expected = fall + (penalty - jnp.linalg.norm(multipliers)) * violation
         # Below this the objective's own rounding decides, and the step is as good as any.
-        tiny = expected <= 1e-13 * (jnp.abs(before) + scale)
+        tiny = expected <= 500 * epsilon * (jnp.abs(before) + scale)
         accept = jnp.isfinite(after) & ((before - after > 1e-4 * expected) | tiny)
-        settled = enough(fall, before) & (violation**2 <= solver.rtol**2 * scale)
+        settled = enough(fall, before) & (violation**2 <= rtol**2 * scale)
         shrunk = jnp.where(state.damping < 1e-8, 0.0, state.damping / 10)
         grown = jnp.maximum(state.damping * state.growth, 1e-6)
         pick = lambda new, old: jnp.where(accept, new, old)
@@ -104,10 +117,22 @@ def search(
     return state.weights, state.multipliers, state.steps, state.done & (state.damping < 1e12)
 
 
+def stationarity(
+    system: System, ridge: Float[Array, " N"], z: tuple[Float[Array, " N"], Float[Array, " m"]]
+) -> tuple[Float[Array, " N"], Float[Array, " m"]]:
+    """The gradient of the Lagrangian by ω and by the multipliers: zero at the solution."""
+
+    def lagrangian(weights: Array, multipliers: Array) -> Array:
+        total = system.objective(weights) + 0.5 * jnp.sum(ridge * weights**2)
+        return total + multipliers @ system.rows(weights, "Enforce")
+
+    return jax.grad(lagrangian, argnums=(0, 1))(*z)
+
+
 def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
     the rows: `(f, g) ↦ (p, multipliers)`. Columns are scaled to norm one before."""
-    columns = jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
+    columns = _columns(model, ridge)
     model = model.scaled(1 / columns)
     hessian, C = model.gram(ridge / columns**2 + damping), model.C
     if C is not None:
@@ -122,13 +147,50 @@ def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear
     return lambda f, g: (linear.apply(prepared, hessian, f / columns)[0] / columns, g)
 
 
-def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array, Array]:
-    """The step, the new multipliers, and how far the quadratic model falls along it."""
+def _columns(model: Model, ridge: Array) -> Float[Array, " N"]:
+    return jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
+
+
+def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array]:
+    """The step and the new multipliers."""
     slope = model.slope(jnp.zeros_like(ridge)) + ridge * state.weights
     inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
-        p, none = inverse(-slope, model.c)
-        return p, none, -0.5 * slope @ p
+        return inverse(-slope, model.c)
     p, change = inverse(-slope - model.C.T.mv(state.multipliers), -model.c)
-    multipliers = state.multipliers + change
-    return p, multipliers, 0.5 * jnp.abs((slope + model.C.T.mv(multipliers)) @ p)
+    return p, state.multipliers + change
+
+
+def _newton_step(
+    system: System,
+    model: Model,
+    ridge: Array,
+    state: _State,
+    multipliers: Array,
+    linear: LinearSolver,
+) -> tuple[Array, Array]:
+    """The same with the exact second derivative of the Lagrangian, for the multipliers of that step.
+
+    The equality rows bend along the step. What they are then violated by is corrected at once: else
+    the merit, which weighs it, would refuse even the best of steps (the Maratos effect).
+    """
+    at = state.weights, multipliers
+    damping = state.damping * _columns(model, ridge) ** 2
+    inverse = preconditioner(model, ridge, state.damping, linear)
+
+    def product(p: Array, change: Array) -> tuple[Array, Array]:
+        f, g = jax.jvp(lambda z: stationarity(system, ridge, z), (at,), ((p, change),))[1]
+        return f + damping * p, g
+
+    slope, violation = stationarity(system, ridge, at)
+    p, change = symmetric_solve(product, (-slope, -violation), inverse, rtol=1e-8, max_steps=50)
+    bend, _ = inverse(jnp.zeros_like(p), -system.rows(state.weights + p, "Enforce"))
+    return p + bend, multipliers + change
+
+
+def _fall(model: Model, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
+    """How far the quadratic model falls along a step."""
+    slope = model.slope(jnp.zeros_like(ridge)) + ridge * weights
+    if model.C is not None:
+        slope = slope + model.C.T.mv(multipliers)
+    return 0.5 * jnp.abs(slope @ step)

@@ -14,20 +14,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from ..gram import Gram, scale_columns
+from ..gram import Gram, lower_product, scale_columns
 from ..implicit import constant
 from ..system import Model
 from . import triangular
 from .base import DirectSolver, Effort, LinearSolver, exact
 
-# Weight of the multipliers in the equality-constrained system, whose Schur complement has eigenvalues
-# between 0 and 1: it keeps dependent or contradictory rows from making the system singular.
-SOFTNESS = 1e-8
-# Each round adds the violation that is left to the target, which multiplies it by about SOFTNESS where
-# the rows can hold, and leaves the smallest possible violation where they cannot.
-ROUNDS = 3
+
+def softness(dtype: Any) -> float:
+    """Weight of the multipliers in the equality-constrained system, whose Schur complement has
+    eigenvalues between 0 and 1: it keeps dependent or contradictory rows from making it singular."""
+    return 1e-4 if dtype == jnp.float32 else 1e-8
+
+
+def rounds(dtype: Any) -> int:
+    """Rounds of the method of multipliers. Each adds the violation that is left to the target, which
+    multiplies it by about the softness (or the ridge) where the rows can hold, and leaves the smallest
+    possible violation where they cannot."""
+    return 10 if dtype == jnp.float32 else 3
 
 
 def minimise(
@@ -51,6 +57,8 @@ def minimise(
         return p, model.C.mv(p) + model.c, effort
     if model.C is None:
         return _unconstrained(model, ridge, start, solver)
+    if m >= start.size and isinstance(solver, DirectSolver):
+        return _beyond(model, ridge, start, solver)
     return _constrained(model, ridge, start, solver)
 
 
@@ -89,47 +97,139 @@ def _wide_enforce(
     size = jnp.mean(ridge)  # has no say in which ω is the shortest
     half = scale_columns(C, jnp.sqrt(size / ridge))
     gram = Gram(((half.T, None),), jnp.full_like(c, size))
-    inverse = _inverse(solver, gram, solver.prepare(constant(gram)))
+    prepared = solver.prepare(constant(gram))
+    inverse = _inverse(solver, gram, prepared)
+    target = target - _out_of_reach(inverse, gram, target)
 
     def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
         step, effort = inverse(target - half.mv(half.T.mv(y)))
         return y + step, combine_efforts(total, effort)
 
-    y, total = jax.lax.fori_loop(0, ROUNDS, improve, (jnp.zeros_like(c), exact()))
+    y, total = jax.lax.fori_loop(0, rounds(c.dtype), improve, (jnp.zeros_like(c), exact()))
     return C.T.mv(y) * size / ridge - start, -y * size, total
 
 
-def _constrained(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+def _out_of_reach(inverse: Callable, gram: Gram, target: Float[Array, " m"]) -> Float[Array, " m"]:
+    """The part of a target that no ω can meet: the limit of (ridge·H⁻¹)ᵏ target, for H = CCᵀ + ridge.
+
+    Left in the target, it would make multipliers so large that their rounding is seen in ω.
+    """
+    once_more = lambda _, part: gram.ridge * inverse(part)[0]
+    return jax.lax.fori_loop(0, rounds(target.dtype), once_more, target)
+
+
+def _beyond(
+    model: Model, ridge: Array, start: Array, solver: DirectSolver
 ) -> tuple[Array, Array, Effort]:
-    """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −SOFTNESS]."""
+    """As many equality rows as functions, or more, beside something else.
+
+    Where they see every function nothing else has a say, and the least violation is a fit, at a third of
+    the price. Only their factorisation tells, so that both ways are in the program and one is taken,
+    by a whole batch.
+    """
+    assert model.C is not None
+    prepared = solver.prepare(constant(Gram(((model.C, None),), ridge)))
+    blind = anywhere(~_sees_everything(solver, prepared, constant(ridge)))
+    # What the rare way computes is not held for derivatives, but computed again.
+    mixture = jax.checkpoint(lambda: _constrained(model, ridge, start, solver, refined=True))
+    return jax.lax.cond(blind, mixture, lambda: _least_violation(model, ridge, start, solver, prepared))
+
+
+def _sees_everything(solver: DirectSolver, prepared: Any, ridge: Array) -> Array:
+    """Whether H, with columns of norm one or less, is far from singular: its smallest eigenvalue by two
+    steps of inverse iteration, from a vector that is orthogonal to nothing."""
+    x = jnp.sin(1.0 + jnp.arange(ridge.size, dtype=ridge.dtype) ** 2)
+    x = solver.once(prepared, x / jnp.linalg.norm(x))
+    smallest = 1 / jnp.linalg.norm(solver.once(prepared, x / jnp.linalg.norm(x)))
+    return smallest > jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge))
+
+
+def _least_violation(
+    model: Model, ridge: Array, start: Array, solver: DirectSolver, prepared: Any
+) -> tuple[Array, Array, Effort]:
+    """Least squares of equality rows that see every function.
+
+    The ridge, needed by the factorisation, is not in what is left to correct, so that each correction
+    takes its pull on p down by a factor of ridge / (smallest eigenvalue), in derivatives too.
+    """
+    assert model.C is not None
+    C, gram = model.C, Gram(((model.C, None),), ridge)
+    inverse = _inverse(solver, gram, prepared, refined=False)
+    left = lambda p: -C.T.mv(C.mv(p) + model.c)
+    p = constant(solver.once(prepared, left(jnp.zeros_like(start))))
+    for _ in range(2):
+        p = p + inverse(left(p))[0]
+    # Multipliers C q that balance the rest, and the violation, whose own pull vanishes.
+    rest = model.slope(p) + ridge * (start + p)
+    q = -solver.once(prepared, rest)
+    q = q - solver.once(prepared, rest + C.T.mv(C.mv(q)))
+    return p, C.mv(p + q) + model.c, exact()
+
+
+@jax.custom_batching.custom_vmap
+def anywhere(happened: Bool[Array, ""]) -> Bool[Array, ""]:
+    """The same truth; for a batch, whether it holds for any of it: one value, so that a `cond` on it
+    stays one, where with a value for each of the batch it would go both ways."""
+    return happened
+
+
+@anywhere.def_vmap
+def _anywhere_in_batch(
+    axis_size: int, in_batched: list[bool], happened: Bool[Array, " batch"]
+) -> tuple[Array, bool]:
+    return anywhere(jnp.any(happened)), False
+
+
+def _constrained(
+    model: Model, ridge: Array, start: Array, solver: LinearSolver, refined: bool = False
+) -> tuple[Array, Array, Effort]:
+    """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −softness].
+
+    They refine by themselves, since each starts from what the rows say is left; but not where rows
+    cannot hold, whose multipliers grow in each round, and their errors with them.
+    """
     assert model.C is not None
     C = model.C
-    inverse = kkt_inverse(solver, model.gram(ridge), C)
+    inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined)
 
-    def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
-        p, multipliers, total = so_far
-        slope = model.slope(p) + ridge * (start + p) + C.T.mv(multipliers)
-        step, more, effort = inverse(-slope, -(C.mv(p) + model.c))
-        return p + step, multipliers + more, combine_efforts(total, effort)
+    def improve(_: Any, so_far: tuple[Array, Array, Array, Effort]) -> Any:
+        p, multipliers, violation, total = so_far
+        # CᵀC is in H₁, so it must be in the gradient too.
+        slope = model.slope(p) + ridge * (start + p) + C.T.mv(multipliers + violation)
+        step, more, effort = inverse(-slope, -violation)
+        left = C.mv(p + step) + model.c
+        return p + step, multipliers + more + left, left, combine_efforts(total, effort)
 
-    nothing = (jnp.zeros_like(start), jnp.zeros_like(model.c), exact())
-    return jax.lax.fori_loop(0, ROUNDS, improve, nothing)
+    nothing = (jnp.zeros_like(start), jnp.zeros_like(model.c), model.c, exact())
+    p, multipliers, _, total = jax.lax.fori_loop(0, rounds(start.dtype), improve, nothing)
+    return p, multipliers, total
 
 
 def kkt_inverse(
     solver: LinearSolver, hessian: Gram, C: lx.AbstractLinearOperator
 ) -> Callable[[Array, Array], tuple[Array, Array, Effort]]:
-    """Solves  H x + Cᵀ y = f,  C x − softness·(y − C x + g) = g  for many (f, g).
+    """Solves  H x + Cᵀ y = f,  C x − softness·(y − C x + g) = g  for many (f, g)."""
+    inverse = _soft_inverse(solver, hessian.plus(C), C, refined=True)
+
+    def solve(f: Array, g: Array) -> tuple[Array, Array, Effort]:
+        x, y, effort = inverse(f + C.T.mv(g), g)
+        return x, y + C.mv(x) - g, effort
+
+    return solve
+
+
+def _soft_inverse(
+    solver: LinearSolver, gram: Gram, C: lx.AbstractLinearOperator, refined: bool
+) -> Callable[[Array, Array], tuple[Array, Array, Effort]]:
+    """Solves  H₁ x + Cᵀ y = f,  C x − softness·y = g  for many (f, g).
 
     With H₁ = H + CᵀC in the place of H, which changes nothing where C x = g, the Schur complement
     S = C H₁⁻¹ Cᵀ has no eigenvalue above one, and H₁ sees every direction that H or C sees.
     """
-    gram = hessian.plus(C)
     held, rows = constant((gram, C))
     if isinstance(solver, DirectSolver):
-        solve = _schur(solver, held, rows)
+        solve = _schur(solver, held, rows, solver.refinements if refined else 0)
     else:
         solve = _multipliers(solver, held, rows)
 
@@ -138,45 +238,44 @@ def kkt_inverse(
 
     def product(z: Array) -> Array:
         x, y = split(z)
-        return jnp.concatenate([gram.mv(x) + C.T.mv(y), C.mv(x) - SOFTNESS * y])
+        return jnp.concatenate([gram.mv(x) + C.T.mv(y), C.mv(x) - softness(z.dtype) * y])
 
     def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
         z, effort = solve(*split(rhs))
         return jnp.concatenate(z), effort
 
     def inverse(f: Array, g: Array) -> tuple[Array, Array, Effort]:
-        rhs = jnp.concatenate([f + C.T.mv(g), g])
         z, effort = jax.lax.custom_linear_solve(
-            product, rhs, solve_joined, solve_joined, symmetric=True, has_aux=True
+            product, jnp.concatenate([f, g]), solve_joined, solve_joined, symmetric=True, has_aux=True
         )
-        x, y = split(z)
-        return x, y + C.mv(x) - g, effort
+        return *split(z), effort
 
     return inverse
 
 
-def _schur(solver: DirectSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
+def _schur(
+    solver: DirectSolver, gram: Gram, rows: lx.AbstractLinearOperator, refinements: int
+) -> Callable:
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
     W = solver.down(prepared, rows.as_matrix().T)
-    factor = triangular.by_blocks(
-        jnp.linalg.cholesky(W.T @ W + SOFTNESS * jnp.eye(W.shape[1], dtype=W.dtype))
-    )
+    soft = softness(W.dtype) * jnp.eye(W.shape[1], dtype=W.dtype)
+    factor = triangular.factorise(lower_product(W, W) + soft)
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         h = solver.down(prepared, f)
         y = triangular.up(factor, triangular.down(factor, W.T @ h - g))
         return (solver.up(prepared, h - W @ y), y), exact()
 
-    def refined(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
+    def refine(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         (x, y), effort = solve(f, g)
-        for _ in range(solver.refinements):
-            left = f - gram.mv(x) - rows.T.mv(y), g - rows.mv(x) + SOFTNESS * y
+        for _ in range(refinements):
+            left = f - gram.mv(x) - rows.T.mv(y), g - rows.mv(x) + softness(y.dtype) * y
             (dx, dy), _ = solve(*left)
             x, y = x + dx, y + dy
         return (x, y), effort
 
-    return refined
+    return refine
 
 
 def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
@@ -217,10 +316,17 @@ def _settle(solver: LinearSolver, gram: Gram, left: Callable[[Array], Array]) ->
     return start + step, effort
 
 
-def _inverse(solver: LinearSolver, gram: Gram, prepared: Any) -> Callable[[Array], tuple[Array, Effort]]:
+def _inverse(
+    solver: LinearSolver, gram: Gram, prepared: Any, refined: bool = True
+) -> Callable[[Array], tuple[Array, Effort]]:
     """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
     held = constant(gram)
-    solve = lambda _, f: solver.apply(prepared, held, f)
+
+    def solve(_: Any, f: Array) -> tuple[Array, Effort]:
+        if refined or not isinstance(solver, DirectSolver):
+            return solver.apply(prepared, held, f)
+        return solver.once(prepared, f), exact()
+
     return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
 
 

@@ -45,7 +45,7 @@ class Training:
 
     - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
     - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
-    - `newton`: the most steps of Gauss–Newton, for nonlinear problems.
+    - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
     - `watched`: how many of the test φ the history's metrics are taken on.
     """
 
@@ -165,9 +165,14 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:
-    training = experiment.training
-    linear = _named("solver", training.solver, _SOLVERS)(ridge=training.ridge)
-    return solvers.GaussNewton(linear, max_steps=training.newton)
+    """The solver for answers: as many steps as it takes."""
+    linear = _named("solver", experiment.training.solver, _SOLVERS)(ridge=experiment.training.ridge)
+    return solvers.GaussNewton(linear)
+
+
+def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
+    """The same, with no more steps than `newton`: a batch waits for its slowest φ."""
+    return replace(solver_of(experiment), max_steps=experiment.training.newton)
 
 
 def optimiser_of(training: Training) -> optax.GradientTransformation:

@@ -35,8 +35,8 @@ from .experiment import (
     law_of,
     optimiser_of,
     problem_of,
-    solver_of,
     training_phis,
+    training_solver_of,
 )
 from .files import replacing
 from .history import History
@@ -130,7 +130,7 @@ def train(
         mean=experiment.training.mean,
         judge=judge_of(experiment),
         fitted_too=experiment.training.fitted_too,
-        solver=solver_of(experiment),
+        solver=training_solver_of(experiment),
         single=experiment.training.single,
         watch=watcher(start, datasets.take(data, experiment.training.watched)),
         watches=watches,

@@ -46,9 +46,12 @@ def _by_columns(lower: Float[Array, "N N"], width: int) -> Triangular:
             column = column - done @ done[:width].T
         k = column.shape[1]
         factor = jax.lax.linalg.cholesky(column[:k], symmetrize_input=False)
-        inverses.append(_invert(factor))
-        # Not by the inverse: an error in these blocks could leave the next one indefinite.
-        below.append(_divide(column[k:], factor))
+        # The blocks below, R L⁻ᵀ, not by the inverse: an error in them could leave the next block
+        # indefinite. Both in one call: two batched ones at a time can wait for each other's threads for
+        # ever (jaxlib 0.10 on two cores).
+        both = _divide(factor, jnp.concatenate([jnp.eye(k, dtype=lower.dtype), column[k:].T], axis=1))
+        inverses.append(both[:, :k])
+        below.append(both[:, k:].T)
     return Triangular(tuple(below), tuple(inverses))
 
 
@@ -58,23 +61,16 @@ def _whole(lower: Float[Array, "N N"], width: int) -> Triangular:
     starts = range(0, N, width)
     filled = jnp.eye(len(starts) * width, dtype=factor.dtype).at[:N, :N].set(factor)
     diagonal = jnp.stack([filled[i : i + width, i : i + width] for i in starts])
-    inverses = jax.vmap(_invert)(diagonal)
+    inverses = jax.vmap(lambda block: _divide(block, jnp.eye(width, dtype=block.dtype)))(diagonal)
     return Triangular(
         tuple(factor[i + width :, i : i + width] for i in starts),
         tuple(inverse[: N - i, : N - i] for i, inverse in zip(starts, inverses, strict=True)),
     )
 
 
-def _invert(factor: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    same = jnp.eye(factor.shape[0], dtype=factor.dtype)
-    return jax.lax.linalg.triangular_solve(factor, same, left_side=True, lower=True)
-
-
-def _divide(rows: Float[Array, "rest k"], factor: Float[Array, "k k"]) -> Float[Array, "rest k"]:
-    """R L⁻ᵀ."""
-    if rows.shape[0] == 0:
-        return rows
-    return jax.lax.linalg.triangular_solve(factor, rows, lower=True, transpose_a=True)
+def _divide(factor: Float[Array, "k k"], columns: Float[Array, "k m"]) -> Float[Array, "k m"]:
+    """L⁻¹ columns."""
+    return jax.lax.linalg.triangular_solve(factor, columns, left_side=True, lower=True)
 
 
 def down(t: Triangular, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from .dataset import Dataset
+from .experiment import law_of, stated
 from .metrics import relative_l2, summarise
 from .points import Points
 from .problem import Problem
@@ -90,7 +91,8 @@ def residual_squares(trained: Trained, solution: Solution, phi: np.ndarray) -> n
     """For each φ the sum of squares of the equation over the interior nodes of the standard grid."""
     problem = solution.problem
     if trained.law.name == "darcy":
-        problem = _law_on(trained, phi).problem(form="conservative", walls=False)
+        law = law_of(trained.experiment, phi.shape[-1])
+        problem = stated(law, form="conservative", walls=False)
         sets = tuple(problem.sets())
     else:
         sets = (Points(_interior(problem, nodes_of(trained, phi))), *solution.points[1:])
@@ -118,10 +120,6 @@ def watcher(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]
 
 
 _TOGETHER = {"darcy": 1, "burgers": 10, "convection": 10}
-
-
-def _law_on(trained: Trained, phi: np.ndarray) -> Any:
-    return replace(trained.law, grid=phi.shape[-1])  # type: ignore[type-var]
 
 
 def _interior(problem: Problem, nodes: tuple[int, int]) -> jax.Array:

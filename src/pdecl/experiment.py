@@ -127,23 +127,22 @@ def law_of(experiment: Experiment, grid: int | None = None) -> Law:
 
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
-    """The PDE as conditions that the layer solves: the same object for the same experiment, so that
-    what was compiled for it serves again."""
-    return _stated(law_of(experiment, grid), tuple(sorted(experiment.statement.items())))
+    """The PDE as conditions that the layer solves."""
+    return stated(law_of(experiment, grid), **experiment.statement)
 
 
 def judge_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
     if not experiment.judge:
         return None
-    return _stated(
-        law_of(experiment), tuple(sorted({**experiment.statement, **experiment.judge}.items()))
-    )
+    return stated(law_of(experiment), **{**experiment.statement, **experiment.judge})
 
 
 @cache
-def _stated(law: Any, statement: tuple[tuple[str, Any], ...]) -> Problem:
-    return law.problem(**_words(dict(statement)))
+def stated(law: Law, **statement: Any) -> Problem:
+    """A law's problem: the same object for the same words, so that what was compiled for it serves
+    again."""
+    return law.problem(**_words(statement))
 
 
 def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:

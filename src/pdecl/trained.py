@@ -38,6 +38,10 @@ class Trained:
         """
         phi = self.law.check(phi)
         problem = self.problem(phi.shape[-1] if phi.ndim == 3 else None)
+        if options.get("points") is None:
+            # The number of functions is known; to find it out from the network takes long.
+            key = options.pop("key", None)
+            options["points"] = problem.draw(self.experiment.network.size, key)
         if self.experiment.method == "soft":
             return propose(problem, self.basis, phi, batch=True, **options)
         options = {"solver": solver_of(self.experiment), **options}

@@ -30,7 +30,7 @@ def main() -> None:
 
     pdecl info                                     what there is
 
-    pdecl train burgers                            three minutes on a laptop
+    pdecl train burgers                            a minute and a half on a laptop
 
     pdecl report runs/burgers-hard-quick-0         pictures and tables
     """

@@ -56,7 +56,7 @@ def train(
 
     [bold]Examples[/]
 
-    pdecl train burgers                            the quick preset: three minutes on two cores
+    pdecl train burgers                            the quick preset, minutes on two cores
 
     pdecl train burgers --method soft              the same network with a soft penalty
 

@@ -32,7 +32,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 test: $(READY) lint types  ## lint, types and tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(READY) ## time the layer beside the alternatives, write benchmarks/results
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -84,7 +84,7 @@ def test_an_interrupted_run_goes_on(trained, folder, monkeypatch):
     for name in ("hard", "again"):
         assert (folder / name / "model.safetensors").is_file()
     one, other = (pdecl.load(folder / name).basis for name in ("hard", "again"))
-    assert np.array_equal(one.network.layers[0].weight, other.network.layers[0].weight)
+    assert np.array_equal(one.layers[0].weight, other.layers[0].weight)
 
 
 def test_evaluate_prints_what_training_measured(trained, folder):

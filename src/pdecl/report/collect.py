@@ -23,7 +23,7 @@ def collect(run: Run) -> dict[str, Any]:
         {
             "format": FORMAT,
             "experiment": experiment.as_dict(),
-            "environment": run.environment,
+            "environment": {**run.environment, "command": _command(run)},
             "points": _points(run),
             "evaluation": kept,
             "history": {
@@ -35,6 +35,18 @@ def collect(run: Run) -> dict[str, Any]:
             },
         }
     )
+
+
+def _command(run: Run) -> str:
+    """The command, without where it wrote to, which is of no use to others."""
+    words = iter(run.environment.get("command", "unknown").split())
+    kept = []
+    for word in words:
+        if word in ("--out", "--cache"):
+            next(words, None)
+        elif word != "--json":
+            kept.append(word)
+    return " ".join(kept)
 
 
 def _points(run: Run) -> dict[str, int]:

@@ -58,7 +58,7 @@ def _convection(method: str, name: str, seed: int) -> Experiment:
     judge: dict = {}
     if name == "quick":
         network = Network(kind, 200, 200, 2)
-        training = Training(300, 8, 3e-3) if hard else Training(4000, 8, 1e-3)
+        training = Training(300, 8, 3e-3) if hard else Training(1000, 8, 1e-3)
     elif name == "paper":
         network = Network(kind, 600, 600, 3)
         statement |= {"pde": "Enforce", "points": 500, "face_points": 125}

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 from spectral import chebyshev
@@ -427,3 +428,23 @@ def lexicographic(C, d, A, b):
     free = directions[rank:].T
     along = np.linalg.lstsq(A @ free, b - A @ particular, rcond=1e-9)[0]
     return particular + free @ along
+
+
+def test_conditions_on_the_same_points_share_them():
+    """Inside `jit` one set of points of one's own would be two, were it told by identity there."""
+    box = pdecl.Box(x=(0, 1))
+    points = pdecl.Points(jnp.linspace(0.1, 0.9, 20)[:, None])
+    problem = pdecl.Problem(
+        box,
+        [
+            pdecl.Fit(lambda u, z, k: u.d("x") + k * u(), on=points),
+            pdecl.Fit(lambda u, z, k: u.d("x", "x") - k**2 * u(), on=points),
+            pdecl.Fit(lambda u, z, k: u() - 1, on=box.face(x=0)),
+        ],
+        parameter=lambda key: jr.uniform(key, minval=1.0, maxval=2.0),
+    )
+    powers = lambda x, phi: x[0] ** jnp.arange(8.0)
+    solution = pdecl.solve(problem, powers, 1.5)
+    assert len(solution.points) == 2
+    x = jnp.linspace(0, 1, 11)[:, None]
+    assert jnp.allclose(solution(x), jnp.exp(-1.5 * x[:, 0]), atol=1e-4)

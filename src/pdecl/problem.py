@@ -32,6 +32,9 @@ class Problem(eqx.Module):
     conditions: tuple[Condition, ...]
     parameter: Callable[[PRNGKeyArray], Any] | None
     unknowns: tuple[str, ...]
+    # Which of `sets()` each condition holds on. Found once: inside `jit` points that are one object here
+    # are several.
+    places: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Problem(eqx.Module):
             raise ValueError(f"Problem: `unknowns` must be distinct names; found {unknowns!r}.")
         self.domain, self.conditions = domain, tuple(conditions)
         self.parameter, self.unknowns = parameter, tuple(unknowns)
+        self.places = _places([condition.on for condition in conditions])
         if parameter is not None:
             self._rehearse(jax.eval_shape(parameter, jr.key(0)))
 
@@ -78,15 +82,12 @@ class Problem(eqx.Module):
 
     def sets(self) -> list[Any]:
         """The distinct sets that conditions hold on."""
-        distinct: list[Any] = []
-        for condition in self.conditions:
-            if not any(_same(condition.on, on) for on in distinct):
-                distinct.append(condition.on)
-        return distinct
+        return [self.conditions[self.places.index(place)].on for place in range(max(self.places) + 1)]
 
     def set_of(self, condition: Condition) -> int:
         """Which of `sets()` a condition holds on."""
-        return next(i for i, on in enumerate(self.sets()) if _same(condition.on, on))
+        known = zip(self.conditions, self.places, strict=True)
+        return next(place for one, place in known if one is condition)
 
     def names(self) -> tuple[str, ...]:
         """What reports call the conditions: their names, or their kind and number."""
@@ -163,12 +164,23 @@ def default_count(problem: Problem, index: int, size: int) -> int:
     4 · size^((d−1)/d), at most as many as the interior.
     """
     on = problem.sets()[index]
-    here = [c for c in problem.conditions if _same(c.on, on)]
+    here = [c for c, place in zip(problem.conditions, problem.places, strict=True) if place == index]
     inside = max(1, size // 2) if any(c.kind == "Enforce" for c in here) else 2 * size
     if not isinstance(on, Region) or on.sides == ((),):
         return inside
     d = len(problem.domain.names)
     return max(len(on.sides), min(inside, round(4 * size ** ((d - 1) / d))))
+
+
+def _places(wanted: list[Any]) -> tuple[int, ...]:
+    """For each of the sets its number among the distinct ones, in the order they are named."""
+    distinct: list[Any] = []
+    for on in wanted:
+        if not any(_same(on, other) for other in distinct):
+            distinct.append(on)
+    return tuple(
+        next(place for place, other in enumerate(distinct) if _same(on, other)) for on in wanted
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

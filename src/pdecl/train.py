@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -247,6 +247,4 @@ def _failure(number: int, report: _Report, basis: Any, history: History) -> Trai
 
 
 def _closing(checkpoints: Checkpoints | None) -> Any:
-    from contextlib import closing
-
     return nullcontext() if checkpoints is None else closing(checkpoints)

@@ -26,8 +26,6 @@ class Modulated(eqx.Module):
 
     - `code`: how many numbers φ is encoded in.
     - `strength`: how strongly the code scales and shifts at the start.
-    - `mixed`: how many further features Σ_k C_mk(code) ψ_k(x), with ψ a dense layer of its own, the
-      first layer sees: coordinates that φ bends, for solutions whose steep places move with φ.
 
     The problem needs a law (`parameter=`): φ is scaled by its mean and deviation under it.
     """
@@ -35,7 +33,6 @@ class Modulated(eqx.Module):
     network: MLP
     encoder: Encoder
     modulation: eqx.nn.Linear
-    mixing: tuple[eqx.nn.Linear, eqx.nn.Linear] | None  # x to ψ, and the code to C
 
     def __init__(
         self,
@@ -49,24 +46,11 @@ class Modulated(eqx.Module):
         *,
         code: int = 32,
         strength: float = 0.3,
-        mixed: int = 0,
         key: PRNGKeyArray,
     ):
         require_counts(code=code)
         network_key, encoder_key, modulation_key = jr.split(key, 3)
         network = MLP(problem, size, width, depth, activation, frequency, features, key=network_key)
-        self.mixing = None
-        if mixed:
-            first, inputs = network.layers[0], network.layers[0].weight.shape[1]
-            psi_key, mix_key, first_key = jr.split(modulation_key, 3)
-            psi = dense(inputs, width, frequency, frequency, psi_key)
-            scale = (code * width) ** -0.5
-            self.mixing = (psi, dense(code, mixed * width, scale, width**-0.5, mix_key))
-            extra = 0.5 * frequency * mixed**-0.5 * jr.normal(first_key, (width, mixed))
-            wider = eqx.nn.Linear(inputs + mixed, width, key=first_key)
-            both = (jnp.concatenate([first.weight, extra], axis=1), first.bias)
-            wider = eqx.tree_at(lambda layer: (layer.weight, layer.bias), wider, both)
-            network = eqx.tree_at(lambda net: net.layers[0], network, wider)
         last = lambda net: net.layers[-1].weight
         self.network = eqx.tree_at(last, network, last(network) * size**-0.5)
         self.encoder = Encoder(problem, code, width, 2, key=encoder_key)
@@ -77,13 +61,8 @@ class Modulated(eqx.Module):
 
     def at(self, phi: Any) -> "Coded":
         width, depth = self.network.layers[-1].in_features, len(self.network.layers) - 1
-        code = self.encoder(phi)
-        scales, shifts = self.modulation(code).reshape(2, depth, width)
-        mixture = None
-        if self.mixing is not None:
-            psi, mix = self.mixing
-            mixture = (psi, mix(code).reshape(-1, width))
-        return Coded(self.network, 1 + scales, shifts, mixture)
+        scales, shifts = self.modulation(self.encoder(phi)).reshape(2, depth, width)
+        return Coded(self.network, 1 + scales, shifts)
 
 
 class Coded(eqx.Module):
@@ -92,14 +71,10 @@ class Coded(eqx.Module):
     network: MLP
     scales: Float[Array, "depth width"]
     shifts: Float[Array, "depth width"]
-    mixture: tuple[eqx.nn.Linear, Float[Array, "mixed width"]] | None
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         network = self.network
         h = network.features(x)
-        if self.mixture is not None:
-            psi, matrix = self.mixture
-            h = jnp.concatenate([h, matrix @ network.activation(psi(h))])
         for layer, scale, shift in zip(network.layers[:-1], self.scales, self.shifts, strict=True):
             h = network.activation(layer(h) * scale + shift)
         return by_unknown(network.layers[-1](h), network.unknowns)

@@ -1,0 +1,185 @@
+"""Whether the error bounds hold, and how much they overstate: 500 φ per problem against references.
+
+    python benchmarks/bounds.py                                    the bases that come with the package
+    python benchmarks/bounds.py convection=runs/mine darcy=FILE    a run's folder or a file for some
+
+φ are the 50 test φ and φ of other laws than the basis was trained on. The true error is taken in the
+norm the bound speaks of, from the references on their grids (trapezoidal rule). A solve that fails
+counts as such; its bound, too, must hold for the weights it left. Counts, medians and 95% quantiles
+go to results/bounds-cpu.json.
+"""
+
+import argparse
+import json
+import platform
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import pdecl
+from pdecl.bounds import bound
+from pdecl.bounds.darcy import energy_norm
+from pdecl.experiment import solver_of, stated
+from pdecl.problems import SPLITS, Burgers, Convection, Darcy, Law
+from pdecl.problems.convection import speed
+from pdecl.problems.fields import neumann_field
+from pdecl.problems.noise import normals
+from pdecl.trained import Trained, as_fields
+
+TEST, OUTSIDE = SPLITS["test"].seed, 3
+
+
+def convection_sets(law: Convection) -> dict[str, tuple[Law, int, int]]:
+    return {
+        "test": (law, TEST, 50),
+        "length 0.1": (replace(law, length=0.1), OUTSIDE, 225),
+        "length 0.4": (replace(law, length=0.4), OUTSIDE, 225),
+    }
+
+
+def burgers_sets(law: Burgers) -> dict[str, tuple[Law, int, int]]:
+    return {
+        "test": (law, TEST, 50),
+        "viscosity 0.005": (replace(law, viscosity=0.005), OUTSIDE, 75),
+        "viscosity 0.02": (replace(law, viscosity=0.02), OUTSIDE, 75),
+        "twice the amplitude": (replace(law, sigma=2 * law.sigma), OUTSIDE, 75),
+        # The largest wave keeps its size, the others fall more slowly.
+        "gamma 3": (replace(law, gamma=3.0, sigma=law.sigma / 8), OUTSIDE, 75),
+        "tau 2": (replace(law, tau=2.0), OUTSIDE, 75),
+        "tau 8": (replace(law, tau=8.0), OUTSIDE, 75),
+    }
+
+
+def darcy_sets(law: Darcy) -> dict[str, tuple[Law, int, int]]:
+    return {
+        "test": (law, TEST, 50),
+        "nu in {1, 12}": (replace(law, low=1.0), OUTSIDE, 150),
+        "tau 6": (replace(law, tau=6.0), OUTSIDE, 75),
+        "tau 1.5": (replace(law, tau=1.5), OUTSIDE, 75),
+        "smooth": (law, OUTSIDE, 150),
+    }
+
+
+def draw(label: str, law: Law, seed: int, start: int, count: int) -> np.ndarray:
+    if label != "smooth":
+        return law.sample(seed, count, start)
+    noise = np.stack([normals(seed, start + k, (law.grid, law.grid)) for k in range(count)])
+    field = neumann_field(noise, law.tau, 3.0)
+    return 6 * np.exp(field / field.std(axis=(1, 2), keepdims=True))
+
+
+def solved(trained: Trained, law: Law, phi: np.ndarray) -> pdecl.Solution:
+    """As `trained.solve`, for a law with other constants."""
+    problem = stated(law, **trained.experiment.statement)
+    points = problem.draw(trained.experiment.network.size)
+    if trained.experiment.method == "soft":
+        return pdecl.propose(problem, trained.basis, phi, batch=True, points=points, throw=False)
+    solver = solver_of(trained.experiment)
+    return pdecl.solve(
+        problem, trained.basis, phi, batch=True, solver=solver, points=points, throw=False
+    )
+
+
+def true_errors(trained: Trained, law: Law, phi: np.ndarray, solution: pdecl.Solution) -> np.ndarray:
+    """‖v − u‖ in the norm of the bound, and ‖u‖."""
+    u = law.reference(phi)
+    mesh = solution.problem.domain.mesh(*u.shape[1:])
+    off = as_fields(trained, phi, solution(mesh)) - u
+    if isinstance(law, Darcy):
+        norm = jax.vmap(energy_norm)
+        return np.stack([np.asarray(norm(phi, off)), np.asarray(norm(phi, u))])
+    ends = np.full(u.shape[1], 1 / (u.shape[1] - 1))
+    ends[[0, -1]] /= 2
+    weight = (
+        1 / speed(phi, np.linspace(0, 1, u.shape[2])) if isinstance(law, Convection) else 1 + 0 * u[:, 0]
+    )
+    return np.sqrt([np.einsum("btx,t,x,bx->b", f**2, ends, ends, weight) for f in (off, u)])
+
+
+def judge(
+    trained: Trained, label: str, law: Law, seed: int, count: int, together: int
+) -> dict[str, Any]:
+    kept: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("bound", "lower", "relative", "error", "size")
+    }
+    failed, seconds = 0, []
+    for start in range(0, count, together):
+        phi = draw(label, law, seed, start, min(together, count - start))
+        solution = solved(trained, law, phi)
+        failed += int(np.sum(np.asarray(solution.code) > 1))
+        began = time.perf_counter()
+        found = jax.block_until_ready(bound(law, solution, throw=False))
+        seconds.append((time.perf_counter() - began) / len(phi))
+        error, size = true_errors(trained, law, phi, solution)
+        values = (found.bound, found.lower, found.relative, error, size)
+        for name, value in zip(kept, values, strict=True):
+            kept[name].append(np.asarray(value))
+    arrays = {name: np.concatenate(parts) for name, parts in kept.items()}
+    return {"failed_solves": failed, "seconds_per_phi": min(seconds), **arrays}
+
+
+def summary(found: dict[str, Any]) -> dict[str, Any]:
+    ratio = found["bound"] / found["error"]
+    relative = found["error"] / found["size"]
+    return {
+        "count": len(ratio),
+        "failed_solves": found["failed_solves"],
+        "violations": int(np.sum(~(found["error"] <= found["bound"]))),
+        "violations_relative": int(np.sum(~(relative <= found["relative"]))),
+        "violations_lower": int(np.sum(~(found["lower"] <= found["error"]))),
+        "ratio_median": float(np.median(ratio)),
+        "ratio_95": float(np.quantile(ratio, 0.95)),
+        "ratio_smallest": float(ratio.min()),
+        "ratio_largest": float(ratio.max()),
+        "relative_error_median": float(np.median(relative)),
+        "relative_bound_median": float(np.median(found["relative"])),
+        "seconds_per_phi": found["seconds_per_phi"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("bases", nargs="*", help="PROBLEM or PROBLEM=FILE|FOLDER; all three without any")
+    parser.add_argument("--together", type=int, default=75, help="φ in one batch")
+    out = Path(__file__).parent / "results" / "bounds-cpu.json"
+    parser.add_argument("--out", type=Path, default=out)
+    arguments = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    sets = {"convection": convection_sets, "burgers": burgers_sets, "darcy": darcy_sets}
+    results = json.loads(arguments.out.read_text())["problems"] if arguments.out.exists() else {}
+    for name, _, place in (text.partition("=") for text in arguments.bases or sets):
+        trained = pdecl.load(place or name)
+        rows = {}
+        for label, (law, seed, count) in sets[name](trained.law).items():
+            rows[label] = judge(trained, label, law, seed, count, arguments.together)
+            print(f"{name:11} {label:20} {_line(summary(rows[label]))}", flush=True)
+        numbers = [key for key, value in rows["test"].items() if isinstance(value, np.ndarray)]
+        everything: dict[str, Any] = {
+            key: np.concatenate([r[key] for r in rows.values()]) for key in numbers
+        }
+        everything["failed_solves"] = sum(row["failed_solves"] for row in rows.values())
+        everything["seconds_per_phi"] = min(row["seconds_per_phi"] for row in rows.values())
+        print(f"{name:11} {'all':20} {_line(summary(everything))}", flush=True)
+        results[name] = {
+            "experiment": trained.experiment.as_dict(),
+            "sets": {label: summary(row) for label, row in rows.items()},
+            "all": summary(everything),
+        }
+        plain = {"python": platform.python_version(), "jax": jax.__version__, "problems": results}
+        arguments.out.write_text(json.dumps(plain, indent=1) + "\n")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['count']:4} φ  violations {row['violations']}  bound/error median "
+        f"{row['ratio_median']:.3g}, 95% {row['ratio_95']:.3g}, least {row['ratio_smallest']:.3g}  "
+        f"error {row['relative_error_median']:.2%}  {1e3 * row['seconds_per_phi']:.0f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The estimator for a PDE of one's own: calibrated, honest about it, and of the right size."""
+
+import bound_cases as cases
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import pdecl
+from pdecl.bounds import calibrate
+
+BOX = pdecl.Box(x=(0, 1), t=(0, 1))
+# u_t + k u_x = 0 with u = sin 3x at t = 0
+PROBLEM = pdecl.Problem(
+    BOX,
+    [
+        pdecl.Fit(lambda u, z, k: u.d("t") + k * u.d("x"), on=BOX.interior, name="equation"),
+        pdecl.Fit(lambda u, z, k: u() - jnp.sin(3 * z.x), on=BOX.face(t=0), name="start"),
+        pdecl.Fit(lambda u, z, k: u() + jnp.sin(3 * k * z.t), on=BOX.face(x=0), name="inflow"),
+    ],
+    parameter=lambda key: jr.uniform(key, minval=0.2, maxval=2.0),
+)
+BASIS = cases.polynomials(3)
+PHIS = PROBLEM.sample(jr.key(1), 30)
+exact = lambda k, coords: jnp.sin(3 * (coords[:, 0] - k * coords[:, 1]))
+
+
+@pytest.fixture(scope="module")
+def estimator():
+    return calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), reference=exact)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """A batch of other φ and their true relative errors."""
+    phis = PROBLEM.sample(jr.key(2), 30)
+    solution = pdecl.solve(PROBLEM, BASIS, phis, batch=True)
+    mesh = BOX.mesh(30, 30)
+    truth = np.stack([exact(k, mesh) for k in phis])
+    off = np.linalg.norm(solution(mesh) - truth, axis=1)
+    return solution, off / np.linalg.norm(truth, axis=1)
+
+
+def test_it_covers_as_many_as_it_says_and_is_near(estimator, unseen):
+    solution, errors = unseen
+    found = estimator(solution)
+    assert found.kind == "estimate"
+    assert "90%" in found.norm
+    assert np.mean(errors <= 1.02 * found.relative) >= 0.8
+    assert np.median(found.relative / errors) < 3
+
+
+def test_it_tells_good_from_bad(estimator, unseen):
+    wrong = cases.perturbed(unseen[0], 0.1)
+    assert (estimator(wrong).relative > estimator(unseen[0]).relative).all()
+
+
+def test_without_a_reference_random_functions_are_added(estimator, unseen):
+    joined = calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0))
+    np.testing.assert_allclose(joined(unseen[0]).relative, estimator(unseen[0]).relative, rtol=0.2)
+
+
+def test_a_richer_basis_must_be_richer():
+    with pytest.raises(ValueError, match="times smaller"):
+        calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), richer=BASIS)
+
+
+def test_too_few_phi():
+    with pytest.raises(ValueError, match="at least 20"):
+        calibrate(PROBLEM, BASIS, PHIS[:10], key=jr.key(0), reference=exact)
+
+
+def test_an_energy_is_no_residual():
+    law = cases.DARCY
+    with pytest.raises(ValueError, match="Energy"):
+        calibrate(law.problem(), cases.bumps(2), law.sample(1, 20), key=jr.key(0))
+
+
+def test_another_problem_is_noticed(estimator):
+    other = pdecl.Problem(BOX, PROBLEM.conditions[:2], PROBLEM.parameter)
+    with pytest.raises(ValueError, match="calibrated for"):
+        estimator(pdecl.solve(other, BASIS, 0.5))

@@ -27,9 +27,10 @@ def folder(tmp_path_factory):
 def trained(folder):
     """A hard and a soft run of convection."""
     for method in ("hard", "soft"):
+        optimiser = "adam" if method == "hard" else "muon"
         result = call(
-            "train", "convection", "--method", method, "--steps", 3, *TINY, "--out", folder / method,
-            "--cache", folder / "data", "--json",
+            "train", "convection", "--method", method, "--steps", 3, *TINY, "--optimiser", optimiser,
+            "--out", folder / method, "--cache", folder / "data", "--json",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -100,6 +101,18 @@ def test_evaluate_prints_what_training_measured(trained, folder):
     assert "from u_box" in shown.output
 
 
+def test_an_evaluation_is_kept_for_a_report(trained, folder, tmp_path):
+    kept = ["evaluate", folder / "hard", "--count", 2, "--cache", folder / "data", "--out"]
+    assert call(*kept, tmp_path / "kept").exit_code == 0
+    run = runs.read(tmp_path / "kept")
+    assert run.evaluation["errors"] == runs.read(folder / "hard").evaluation["errors"]
+    assert run.history.loss == []
+    assert "finished run" in call(*kept, tmp_path / "kept").output
+    written = call("report", tmp_path / "kept", "--out", tmp_path / "report", "--no-studies")
+    assert written.exit_code == 0, written.output
+    assert "no metrics on unseen φ" in (tmp_path / "report" / "index.html").read_text("utf-8")
+
+
 def test_report_writes_a_page(trained, folder, tmp_path):
     result = call("report", folder, "--out", tmp_path / "report", "--no-studies", "--json")
     assert result.exit_code == 0, result.output
@@ -124,6 +137,7 @@ def test_info_shows_problems_presets_and_model_files(trained, folder):
         (["train", "stokes"], "there is no problem 'stokes'"),
         (["train", "burgers", "--method", "medium"], "there is no method 'medium'"),
         (["train", "burgers", "--preset", "huge"], "there is no preset 'huge'"),
+        (["train", "burgers", "--optimiser", "newton"], "there is no optimiser 'newton'"),
         (["evaluate", "nowhere"], "there is no such file"),
         (["info", "nowhere"], "there is no such file"),
     ],

@@ -8,7 +8,7 @@ from pdecl.problems import SPLITS
 from pdecl.trained import find, shipped
 
 # Mean relative error on the first three test φ: what each basis is known for, with room for rounding.
-KNOWN = {"burgers": 1e-4}
+KNOWN = {"burgers": 1e-4, "darcy": 1.5e-3}
 
 
 def test_all_of_them_are_known_and_small():

@@ -6,7 +6,7 @@ running anything. `presets.py` has the experiments we publish.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax.random as jr
@@ -46,6 +46,7 @@ class Training:
     - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
     - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
     - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
+    - `optimiser`: "adam", or "muon", whose steps of a matrix have singular values of one size.
     - `watched`: how many of the test φ the history's metrics are taken on.
     """
 
@@ -63,6 +64,11 @@ class Training:
     ridge: float | None = None
     newton: int = 15
     watched: int = 10
+    optimiser: str = "adam"
+
+    def __post_init__(self) -> None:
+        _named("solver", self.solver, _SOLVERS)
+        _named("optimiser", self.optimiser, _OPTIMISERS)
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,7 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:
     """The solver for answers: as many steps as it takes."""
-    linear = _named("solver", experiment.training.solver, _SOLVERS)(ridge=experiment.training.ridge)
+    linear = _SOLVERS[experiment.training.solver](ridge=experiment.training.ridge)
     return solvers.GaussNewton(linear)
 
 
@@ -175,11 +181,12 @@ def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
 
 
 def optimiser_of(training: Training) -> optax.GradientTransformation:
-    """Clipping, then Adam; its rate rises for `warmup` steps and falls along a cosine."""
+    """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine."""
     warmup = min(training.warmup, training.steps // 10)
     last, top = max(training.steps, warmup + 1), training.rate
     rate = optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
-    return optax.chain(optax.clip_by_global_norm(training.clip), optax.adam(rate))
+    adaptive = _OPTIMISERS[training.optimiser](rate)
+    return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
 
 
 def training_phis(experiment: Experiment) -> np.ndarray | None:
@@ -228,6 +235,8 @@ def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
 
 
 _NETWORKS = {"MLP": networks.MLP, "Modulated": networks.Modulated, "DeepONet": networks.DeepONet}
+# Muon's steps are as long as Adam's, so that one rate suits both; what is no matrix is left to Adam.
+_OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
 _SOLVERS = {
     kind.__name__: kind
     for kind in (solvers.Cholesky, solvers.QR, solvers.SVD, solvers.CG, solvers.GMRES, solvers.LSMR)

@@ -19,7 +19,8 @@ class Summary:
     count: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3%} ± {self.std:.3%} (max {self.max:.3%}, {self.count} φ)"
+        mean, std, largest = (f"{100 * value:.3g}%" for value in (self.mean, self.std, self.max))
+        return f"{mean} ± {std} (max {largest}, {self.count} φ)"
 
     def as_dict(self) -> dict[str, float | int]:
         return asdict(self)

@@ -147,6 +147,17 @@ def train(
     return read(folder)
 
 
+def keep(
+    trained: Trained, folder: str | os.PathLike[str], data: Dataset, progress: bool = True
+) -> Evaluation:
+    """Evaluates a basis that was trained elsewhere into a run's folder of its own, without a history."""
+    folder = Path(folder)
+    _claim(folder, trained.experiment)
+    trained.save(folder / "model.safetensors")
+    History().save(folder / "history.json")
+    return assess(trained, folder, data, progress)
+
+
 def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True) -> Evaluation:
     """Evaluates on test data and writes it beside the model."""
     with counting_bar(f"evaluating {trained.law.name}", data.count, progress) as tell:

@@ -11,7 +11,7 @@ def test_relative_l2_by_hand():
     summary = relative_error(u, reference)
     assert (summary.mean, summary.max, summary.count) == pytest.approx((0.2, 0.3, 2))
     assert summary.std == pytest.approx(0.1)
-    assert str(summary) == "20.000% ± 10.000% (max 30.000%, 2 φ)"
+    assert str(summary) == "20% ± 10% (max 30%, 2 φ)"
     assert summary.as_dict()["count"] == 2
 
 

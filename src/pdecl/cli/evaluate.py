@@ -12,7 +12,7 @@ from ..evaluate import evaluate as evaluate_on
 from ..metrics import summarise
 from ..problems.published import load as load_data
 from ..progress import counting_bar
-from ..runs import standard_data
+from ..runs import keep, standard_data
 from ..trained import load
 from .common import explaining, print_json
 
@@ -35,12 +35,16 @@ def evaluate(
     cache: Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")] = Path(
         "runs/data"
     ),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep the model and its evaluation as a run's folder, for `pdecl report`."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Measure a trained network on φ it has never seen.
 
     The error is the relative L2 distance from the reference on the standard grid (101 × 101; Darcy: the
-    grid of ν). Nothing is written.
+    grid of ν). Nothing is written without [bold]--out[/].
 
     [bold]Examples[/]
 
@@ -57,8 +61,11 @@ def evaluate(
             data = data if grid is None else datasets.on_grid(data, grid)
         else:
             data = standard_data(trained.experiment, cache, count, not as_json, truth, grid)
-        with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
-            found, _ = evaluate_on(trained, data, tell)
+        if out is not None:
+            found = keep(trained, out, data, not as_json)
+        else:
+            with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
+                found, _ = evaluate_on(trained, data, tell)
     if as_json:
         print_json({"model": model, "problem": trained.law.name, **found.as_dict()})
         return

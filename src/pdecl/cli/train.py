@@ -35,6 +35,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
     rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers of the network.")] = None,
@@ -66,7 +67,7 @@ def train(
     """
     overrides = {
         "steps": steps, "batch": batch, "rate": rate, "size": size, "width": width, "depth": depth,
-        "grid": grid, "single": single,
+        "grid": grid, "single": single, "optimiser": optimiser,
     }  # fmt: skip
     with explaining():
         experiment = preset(problem, method, name, seed).with_overrides(

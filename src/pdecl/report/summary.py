@@ -20,7 +20,7 @@ class Spread:
     deviation: float | None
 
     @classmethod
-    def over(cls, values: Sequence[float]) -> "Spread":
+    def over(cls, values: Sequence[float | None]) -> "Spread":
         array = np.asarray(values, dtype=float)
         finite = np.isfinite(array).all()
         return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 and finite else None)

@@ -72,7 +72,7 @@ def about(results: Sequence[Result]) -> str:
         network(plan),
         f"N = {plan['network']['size']}",
     ]
-    told += [points(first), f"{first['history']['steps']} steps", device]
+    told += [points(first), f"{plan['training']['steps']} steps", device]
     return ", ".join(told) + f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 

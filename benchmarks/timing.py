@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,11 @@ def measure(
     return timing, compiled, output
 
 
-def matmul_rate(size: int, repeats: int = 5) -> float:
-    """Floating point operations per second of a product of two square float64 matrices."""
-    left, right = jr.normal(jr.key(0), (2, size, size), jnp.float64)
-    timing, _, _ = measure(jnp.matmul, left, right, repeats=repeats)
+def matmul_rate(size: int, repeats: int = 5, dtype: Any = jnp.float64) -> float:
+    """Floating point operations per second of a product of two square matrices, in full precision."""
+    left, right = jr.normal(jr.key(0), (2, size, size), dtype)
+    product = partial(jnp.matmul, precision="highest")
+    timing, _, _ = measure(product, left, right, repeats=repeats)
     return 2 * size**3 / timing.seconds
 
 

@@ -1,7 +1,8 @@
-"""Where a result comes from: versions, device, command."""
+"""Where a result comes from: commit, command, versions, device."""
 
 import os
 import platform
+import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ def environment() -> dict[str, Any]:
     return {
         "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": _command(),
+        "commit": _commit(),
         "python": platform.python_version(),
         "device": device(),
         "cores": os.cpu_count(),
@@ -28,6 +30,18 @@ def _command() -> str:
     program = Path(sys.argv[0])
     name = "pdecl" if program.parts[-2:] == ("cli", "__main__.py") else program.name
     return " ".join([name, *sys.argv[1:]])
+
+
+def _commit() -> str | None:
+    """The commit of a source tree, marked if files differ from it; None for an installed package."""
+    tree = Path(__file__).resolve().parents[2]
+    if not (tree / ".git").exists():
+        return None
+    ask = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
+    try:
+        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip() or None
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def device() -> str:

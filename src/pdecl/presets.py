@@ -89,7 +89,7 @@ def _darcy(method: str, name: str, seed: int) -> Experiment:
         grid = 61
     else:
         network = Network("FNO", 256, 48, 5, {"modes": 24, "local": 3}, wall=True)
-        training = Training(3000 if hard else 8000, 1, 2e-3, single=True, watched=3)
+        training = Training(4000 if hard else 8000, 1, 2e-3, single=True, watched=3)
         grid = 421
     return Experiment(
         "darcy", method, name, network, training, statement=statement, grid=grid, seed=seed

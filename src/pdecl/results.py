@@ -55,7 +55,8 @@ To make a row again, run its command (below each table) and keep the result.
 
 - Error: relative L2 distance from the reference, mean over the test φ, which no training has seen; then
   mean ± sample standard deviation over seeds, and in brackets the largest error of any φ and seed.
-- Residual: sum of squares of the PDE's residual over the interior nodes, mean over the test φ.
+- Residual: sum of squares of the PDE's residual over the interior nodes, mean over the test φ. It grows
+  with the number of nodes. The paper does not say how its own is normalised, so compare hard with soft.
 - Seconds of training include compiling, and leave out the time that the metrics took. Seconds per φ are
   warm, for the solve and the values at all nodes, as part of a batch.
 - "Paper": Négiar, Mahoney, Krishnapriyan, ICLR 2023, as it reports them; other hardware and test φ.
@@ -104,8 +105,6 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         ratio = row.error.mean / paper.error
         relation = f"{ratio:.2g} times" if ratio < 0.995 or ratio > 1.005 else "equal to"
         text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
-        if paper.residual is not None:
-            text += f", the residual {row.residual.mean / paper.residual:.2g} times"
         if failures := row.failures():
             told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
             text += f"; solves that failed: {told}"
@@ -138,7 +137,8 @@ def _commands(table: Sequence[Row]) -> str:
             began = told.get("began", "at an unknown time")
             command = told.get("command", "unknown")
             which = f"{plan['preset']}, {plan['method']}, seed {plan['seed']}"
-            lines.append(f"- {which}: `{command}` ({row.device}, {began})")
+            commit = f", commit {told['commit']}" if told.get("commit") else ""
+            lines.append(f"- {which}: `{command}` ({row.device}, {began}{commit})")
     return "Commands:\n\n" + "\n".join(lines)
 
 

@@ -3,11 +3,12 @@
     python benchmarks/train.py                              the preset "quick" of all three problems
     python benchmarks/train.py --preset best --out FILE     ours, on a GPU
 
-Parts of a step are compiled by themselves, each containing the one before: derivatives of the functions
-at the layer's points; with the rows and their Gram matrix; with the solve; with the loss on fresh points;
-with the gradient. Their differences are the shares. Steps per second are those of `pdecl.fit` itself. The
-rate of the whole gradient is counted in the operations of its program before it is compiled
-(factorisations are left out), beside that of one large matrix product in the network's precision.
+Parts of a step are compiled by themselves, each containing the one before: derivatives of the
+functions at the layer's points; with the rows and their Gram matrix; with the solve; with the loss on
+fresh points; with the gradient. Their differences are the shares. Steps per second are those of
+`pdecl.fit` itself. The rate of the whole gradient is counted in the operations of its program before it
+is compiled (factorisations are left out), beside that of one large matrix product in the network's
+precision.
 """
 
 import argparse

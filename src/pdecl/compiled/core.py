@@ -1,0 +1,98 @@
+"""All that the online program is made of, and the program."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .. import basis as bases
+from ..implicit import constant
+from ..jet import Entry
+from ..layer import weights_of
+from ..points import Points
+from ..problem import Problem
+from ..solvers import GaussNewton
+from ..system import Plan
+from .online import Rules, fitted
+from .study import held_system
+from .surroundings import Surroundings
+
+
+class Found(eqx.Module):
+    """What the program returns for one φ, or for a batch."""
+
+    weights: Float[Array, "*batch N"]
+    residual: dict[str, Float[Array, "*batch"]]
+    iterations: Int[Array, "*batch"]
+    optimality: Float[Array, "*batch"]
+    violation: Float[Array, "*batch"]
+    code: Int[Array, "*batch"]
+    distance: Float[Array, "*batch"]
+    values: dict[str, Float[Array, "*batch q"]] | None
+
+
+class Core(eqx.Module):
+    """Held arrays. Those that a basis that sees φ does not allow to be held are None.
+
+    - `sets`: the chosen points. `jets`: what conditions read there of the r combinations of functions.
+    - `expansion`: ω = expansion · (coefficients of the combinations).
+    - `weighing`: a matrix that multiplies the rows; None leaves them as they are.
+    - `norm`: ‖norm · coefficients‖ is the size of u.
+    - `at`, `values`: query points, and the combinations' values there, by unknown.
+    - `lean`: whether all rows are fitted and at least as many as functions, so that the short way of
+      `online.py` does; else the layer's own.
+    """
+
+    problem: Problem
+    basis: Any
+    sets: tuple[Points, ...]
+    plan: Plan = eqx.field(static=True)
+    jets: tuple[dict[Entry, Float[Array, "_n _r"]], ...] | None
+    expansion: Float[Array, "N r"] | None
+    weighing: Float[Array, "m n"] | None
+    norm: Float[Array, "r r"] | None
+    surroundings: Surroundings
+    at: Float[Array, "q d"] | None
+    values: dict[str, Float[Array, "q _r"]] | None
+    rules: Rules
+    solver: GaussNewton
+    lean: bool = eqx.field(static=True)
+
+    def one(self, phi: Any) -> Found:
+        """The answer for one φ."""
+        # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
+        with jax.default_matmul_precision("highest"):
+            phi = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_inexact_array(x) else x, phi)
+            system = held_system(self.problem, self.basis, phi, self.sets, self.plan, self.jets)
+            start = self.surroundings.start(phi, self.plan.size)
+            if self.lean:
+                norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
+                found = fitted(system, self.weighing, norm, start, self.rules)
+            else:
+                found = weights_of(system, self.solver)
+            weights = found.weights if self.expansion is None else self.expansion @ found.weights
+            return Found(
+                weights, system.residuals(found.weights), found.iterations, found.optimality,
+                found.violation, found.code, constant(self.surroundings.distance(phi)),
+                None if self.at is None else self._at(phi, system.split(found.weights)),
+            )  # fmt: skip
+
+    def _at(self, phi: Any, shares: dict[str, Array]) -> dict[str, Array]:
+        """u at the query points: one matrix product, where the functions' values are held."""
+        assert self.at is not None
+        unknowns, basis = self.problem.unknowns, bases.specialise(self.basis, phi)
+        if self.values is None:
+            values = bases.combine(basis, unknowns, shares, self.at, phi, {()})
+            found = {name: values[name, ()] for name in unknowns}
+        else:
+            found = {name: self.values[name] @ shares[name] for name in unknowns}
+        fixed = bases.offsets(basis, unknowns, self.at, phi, {()}) or {}
+        return {name: found[name] + fixed.get((name, ()), 0.0) for name in unknowns}
+
+
+@eqx.filter_jit
+def answer(core: Core, phi: Any, batch: bool) -> Found:
+    """The compiled function: one φ, or a batch of them."""
+    return jax.vmap(core.one)(phi) if batch else core.one(phi)

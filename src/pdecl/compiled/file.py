@@ -1,0 +1,173 @@
+"""Compiled solvers as one safetensors file: held arrays, the network, and in the header what they are.
+
+Reading one runs no code from it: the experiment in the header names a problem and a network of ours.
+For a problem of the user's own, these are given to `load_compiled`.
+"""
+
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from .. import storage
+from ..basis import specialise
+from ..experiment import basis_of, from_dict, problem_of, solver_of
+from ..jet import Entry
+from ..metrics import Summary
+from ..points import Points
+from ..problem import Problem
+from ..solve import complete
+from ..solvers import GaussNewton, LinearSolver
+from ..system import Plan, make_plan
+from .core import Core
+from .online import Rules
+from .solver import Compiled, phi_shapes
+from .surroundings import Surroundings
+
+_KIND = "compiled solver"
+
+
+def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
+    """Writes a solver with its network."""
+    core, experiment = compiled.core, compiled.experiment
+    arrays = _arrays(core)
+    recipe = {
+        "kind": _KIND,
+        "arrays": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
+        "functions": [[unknown, size] for unknown, size in core.plan.sizes],
+        "steps": core.rules.steps,
+        "max_steps": core.rules.max_steps,
+        "lean": core.lean,
+        "error": compiled.error.as_dict(),
+    }
+    if experiment is not None:
+        recipe["experiment"] = experiment.as_dict()
+    storage.save(path, {"basis": core.basis, "held": arrays}, recipe)
+
+
+def load_compiled(
+    path: str | os.PathLike[str],
+    problem: Problem | None = None,
+    basis: Any = None,
+    solver: LinearSolver | GaussNewton | None = None,
+) -> Compiled:
+    """A solver from a file.
+
+    One that was made from a `Trained` needs nothing else. For another, `problem` and `basis` are those
+    that it was compiled from; the basis may be untrained: its arrays are in the file.
+    """
+    recipe = storage.recipe_in(path)
+    if recipe.get("kind") != _KIND:
+        raise storage.ModelFileError(f"{path} holds a network, not a compiled solver: use pdecl.load.")
+    try:
+        experiment = from_dict(recipe["experiment"]) if "experiment" in recipe else None
+        shapes = {name: (tuple(shape), dtype) for name, (shape, dtype) in recipe["arrays"].items()}
+        held = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        sizes = tuple((str(unknown), int(size)) for unknown, size in recipe["functions"])
+        error = Summary(**recipe["error"])
+        steps, max_steps, lean = str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"])
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise storage.ModelFileError(f"{path}: its header is not that of a solver ({wrong}).") from wrong
+    if experiment is not None:
+        problem = problem_of(experiment) if problem is None else problem
+        basis = basis_of(experiment, jr.key(0)) if basis is None else basis
+        solver = solver_of(experiment) if solver is None else solver
+    if problem is None or basis is None:
+        raise storage.ModelFileError(
+            f"{path} was compiled from a problem of your own: pass the same `problem` and `basis`."
+        )
+    like = {"basis": basis, "held": jax.tree.map(jnp.asarray, held)}
+    filled = storage.load_into(like, path)
+    try:
+        core = _core(problem, filled["basis"], filled["held"], sizes, complete(solver), lean)
+    except KeyError as wrong:
+        raise storage.ModelFileError(f"{path}: it lacks the array {wrong}.") from wrong
+    rules = Rules(steps, filled["held"]["rtol"], max_steps)
+    return Compiled(core(rules), error, experiment)
+
+
+def _arrays(core: Core) -> dict[str, Any]:
+    """All held arrays under plain names."""
+    around = core.surroundings
+    found = {
+        "rtol": core.rules.rtol,
+        "expansion": core.expansion,
+        "weighing": core.weighing,
+        "norm": core.norm,
+        "at": core.at,
+        "phi mean": around.mean,
+        "phi directions": around.directions,
+        "phi deviations": around.deviations,
+        "phi scale": around.scale,
+        "guess": around.guess,
+    }
+    for number, points in enumerate(core.sets):
+        found |= {f"set {number} coords": points.coords, f"set {number} weights": points.weights}
+        found |= {f"set {number} partner {name}": other for name, other in points.partners.items()}
+        found |= {f"set {number} data {name}": other for name, other in points.data.items()}
+    for number, jets in enumerate(core.jets or ()):
+        found |= {_jet_name(number, entry): jet for entry, jet in jets.items()}
+    found |= {f"values {unknown}": values for unknown, values in (core.values or {}).items()}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _core(
+    problem: Problem,
+    basis: Any,
+    held: dict[str, Any],
+    sizes: tuple[tuple[str, int], ...],
+    solver: GaussNewton,
+    lean: bool,
+) -> Any:
+    """All of a `Core` but its rules."""
+    sets = tuple(_points(held, number) for number in range(len(problem.sets())))
+    shapes = phi_shapes(problem, held["phi mean"])
+    one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    whole = make_plan(problem, specialise(basis, one), one, sets)
+    plan = Plan(whole.entries, whole.rows, whole.affine, sizes)
+    jets = None
+    if any(name.startswith("jet ") for name in held):
+        jets = tuple(
+            {entry: held[_jet_name(number, entry)] for entry in _entries(problem, plan, number)}
+            for number in range(len(sets))
+        )
+    values = {name: held[f"values {name}"] for name in problem.unknowns if f"values {name}" in held}
+    around = Surroundings(
+        held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
+        held.get("guess"),
+    )  # fmt: skip
+    return lambda rules: Core(
+        problem, basis, sets, plan, jets, held.get("expansion"), held.get("weighing"), held.get("norm"),
+        around, held.get("at"), values or None, rules, solver, lean,
+    )  # fmt: skip
+
+
+def _points(held: dict[str, Any], number: int) -> Points:
+    def named(kind: str) -> dict[str, Any]:
+        start = f"set {number} {kind} "
+        return {
+            name.removeprefix(start): array for name, array in held.items() if name.startswith(start)
+        }
+
+    return Points(
+        held[f"set {number} coords"],
+        weights=held[f"set {number} weights"],
+        partners=named("partner"),
+        **named("data"),
+    )
+
+
+def _entries(problem: Problem, plan: Plan, number: int) -> set[Entry]:
+    return {
+        entry
+        for entries, place in zip(plan.entries, problem.places, strict=True)
+        if place == number
+        for entry in entries
+    }
+
+
+def _jet_name(number: int, entry: Entry) -> str:
+    return f"jet {number} {entry.place} {entry.unknown} {''.join(map(str, entry.axes))}"

@@ -1,0 +1,349 @@
+"""`compile`: from a trained basis to a solver. Everything here happens once, offline."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..experiment import Experiment, problem_of, solver_of, training_phis
+from ..metrics import Summary, relative_l2, summarise
+from ..points import Points
+from ..problem import Problem
+from ..solve import Solution, require_precision
+from ..solve import _inside as inside
+from ..solvers import GaussNewton, LinearSolver
+from ..system import Plan, build
+from ..trained import Trained
+from . import reduction
+from .core import Core, answer
+from .online import Rules
+from .selection import choose, subset
+from .solver import Compiled
+from .study import Study, examine, sees_phi, usable, values_of
+from .surroundings import survey
+
+Route = Literal["chosen", "all"]
+
+_ROWS = 2.0  # rows for each function, where no number is given
+_MEASURED = 64  # held-out φ at most that an error is measured on
+_SHARE = 0.02  # of the stated error that the iteration may leave
+_NOT_REDUCED = (
+    "this basis sees φ, so that no combinations of its functions serve for all φ: leave `functions` and "
+    "`error` out, or train with fewer functions."
+)
+_SIZES = (8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
+
+
+def compile(
+    problem: Problem | Trained | Study,
+    basis: Any = None,
+    phis: Any = None,
+    *,
+    functions: int | None = None,
+    error: float | None = None,
+    points: int | None = None,
+    at: Any = None,
+    route: Route = "chosen",
+    solver: LinearSolver | GaussNewton | None = None,
+    dtype: Any = jnp.float64,
+    max_steps: int = 15,
+) -> Compiled:
+    """Turns a trained basis into a solver for many φ.
+
+    Offline, once: the basis is solved with all its functions for every training φ; the leading
+    directions of these answers take the place of the functions; the points whose rows matter are
+    chosen among many (QR with pivoting over rows for several φ); rows are weighed by the inverse
+    covariance of what the functions left out leave in them; jets there, and values at `at`, are
+    stored. Online, in one compiled function for a batch: rows from the stored jets, Gram matrices,
+    Cholesky factorisations, one matrix product for the values at `at`. The network does not run.
+
+    A basis whose functions depend on φ (`Modulated`, `FNO`) goes through the same door, but its
+    functions cannot be stored or reduced: online the network runs for each φ of the batch at the
+    chosen points, and at `at`. Chosen in advance are only the points.
+
+    Arguments:
+
+    - `problem`, `basis`: as in `solve`; or a `Trained` alone, which knows both, and its training φ; or a
+      `Study`, from `examine`, whose answers then serve many settings.
+    - `phis`: training φ, along a first axis; hundreds. A quarter is held out to measure errors on. For a
+      `Trained`: how many of its own (400).
+    - `functions`: how many combinations of functions to keep, for each unknown. None keeps all.
+    - `error`: keep as few as reach this mean relative error against the whole basis on held-out φ.
+    - `points`: how many rows to keep in all, at least as many as functions: twice as many by default.
+      Fewer than functions asks for the shortest weights (in the spread of the training answers) that
+      satisfy them.
+    - `at`: query points `(q, d)`, whose values every answer brings along.
+    - `route`: "all" fits all the points that `solve` would draw, plainly, in the place of chosen ones.
+    - `dtype`: the precision of the steps' matrices; residuals are always in float64. `jnp.float32` is
+      faster on a GPU and costs at most a step more.
+
+    The result says in `error` what all this costs, measured on the held-out φ. (How rows are weighed
+    is chosen on them too, out of four ways.)
+    """
+    study, experiment = studied(
+        problem, basis, phis, solver, reduce=functions is not None or error is not None
+    )
+    options = {"points": points, "at": at, "route": route, "dtype": dtype, "max_steps": max_steps}
+    if error is None:
+        made = assemble(study, functions, **options)
+    elif functions is not None:
+        raise TypeError("compile: give `functions` or `error`, not both.")
+    else:
+        made = _smallest(study, error, options)
+    return replace(made, experiment=experiment)
+
+
+def studied(
+    problem: Problem | Trained | Study, basis: Any, phis: Any, solver: Any, reduce: bool
+) -> tuple[Study, Experiment | None]:
+    """A study of what was given, and the experiment behind it if there is one."""
+    require_precision(jnp.float64)
+    if isinstance(problem, Study):
+        if basis is not None or phis is not None or solver is not None:
+            raise TypeError("a Study comes with its basis, φ and solver: leave these out.")
+        return problem, problem.experiment
+    if isinstance(problem, Trained):
+        count = 400 if phis is None else phis
+        if basis is not None or not isinstance(count, int):
+            raise TypeError("a Trained comes with its basis; `phis` says how many training φ to use.")
+        study = of_trained(problem, count, solver)
+        return study, study.experiment
+    if basis is None or phis is None:
+        raise TypeError("give a problem, a basis and training φ (`problem.sample(key, 400)`).")
+    one = jax.tree.map(lambda leaf: leaf[0], problem.check(phis, batch=True))
+    if reduce and sees_phi(problem, basis, one):
+        raise ValueError(_NOT_REDUCED)
+    return examine(problem, basis, phis, solver), None
+
+
+def of_trained(
+    trained: Trained, count: int = 400, solver: LinearSolver | GaussNewton | None = None
+) -> Study:
+    """The study of a trained basis on the first of its training φ."""
+    if trained.experiment.method == "soft":
+        raise ValueError("a soft model proposes its weights and has nothing to solve for.")
+    training = replace(trained.experiment.training, phis=count)
+    phis = training_phis(replace(trained.experiment, training=training))
+    solver = solver_of(trained.experiment) if solver is None else solver
+    study = examine(problem_of(trained.experiment), trained.basis, phis, solver)
+    return replace(study, experiment=trained.experiment)
+
+
+def assemble(
+    study: Study,
+    functions: int | None = None,
+    *,
+    points: int | None = None,
+    at: Any = None,
+    route: Route = "chosen",
+    dtype: Any = jnp.float64,
+    max_steps: int = 15,
+) -> Compiled:
+    """A solver with that many functions and rows, from what a study has found."""
+    require_precision(dtype)
+    if route not in ("chosen", "all"):
+        raise ValueError(f"`route` must be 'chosen' or 'all'; found {route!r}.")
+    at = None if at is None else inside(study.problem, at)
+    rules = Rules(jnp.dtype(dtype).name, jnp.asarray(1e-6), max_steps)
+    if study.sees_phi:
+        if functions is not None:
+            raise ValueError(_NOT_REDUCED)
+        core = _seeing(study, points, route, at, rules)
+        return Compiled(core, measured(study, core))
+    if functions is not None and not 1 <= functions <= max(size for _, size in study.plan.sizes):
+        raise ValueError(f"`functions` must be between 1 and the basis's own number; found {functions}.")
+    return _blind(study, functions, points, route, at, rules)
+
+
+def measured(study: Study, core: Core) -> Summary:
+    """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
+    numbers = study.held_out[:_MEASURED]
+    phis = study.some(numbers)
+    found = answer(core, phis, True)
+    good = usable(found.code)
+    if study.values is not None:
+        full = _combined(study, study.weights[numbers])
+        ours = _combined(study, np.asarray(found.weights))
+    else:
+        coords = study.quadrature[::4]
+        full, ours = (
+            _queried(study, phis, jnp.asarray(w), coords)
+            for w in (study.weights[numbers], found.weights)
+        )
+    errors = np.ones(len(numbers))
+    if good.any():
+        errors[good] = relative_l2(ours[good], full[good])
+    return summarise(errors)
+
+
+def _seeing(study: Study, points: int | None, route: Route, at: Any, rules: Rules) -> Core:
+    size = study.plan.size
+    count = round(_ROWS * size) if points is None else points
+    sets = study.problem.draw(size)
+    if route == "chosen" and any(study.open):
+        sets = _subsets(study, choose(study, count, None))
+    rows = _rows(study.problem, study.plan, sets)
+    return Core(
+        problem=study.problem, basis=study.basis, sets=sets, plan=study.plan, jets=None, expansion=None,
+        weighing=None, norm=None, surroundings=survey(study.phis, study.kept, study.held_out, None),
+        at=at, values=None, rules=eqx.tree_at(lambda r: r.rtol, rules, jnp.asarray(1e-8)),
+        solver=study.solver, lean=_all_fitted(study.problem) and rows >= size,
+    )  # fmt: skip
+
+
+def _blind(
+    study: Study, functions: int | None, points: int | None, route: Route, at: Any, rules: Rules
+) -> Compiled:
+    """A basis that does not see φ: everything is held."""
+    expansion, sizes = reduction.combinations(study, functions)
+    count = round(_ROWS * expansion.shape[1]) if points is None else points
+    plan = reduction.with_sizes(study.plan, expansion)
+    if route == "chosen" and any(study.open):
+        numbers = choose(study, count, expansion)
+        sets, held = _subsets(study, numbers), study
+    else:
+        sets, held = _drawn(study)
+        numbers = tuple(np.arange(len(points)) for points in sets)
+    rows = _rows(study.problem, plan, sets)
+    lean = _all_fitted(study.problem) and rows >= plan.size
+    jets = reduction.reduced_jets(held, numbers, expansion, plan)
+    answers = _coefficients(study, expansion)
+
+    def core_with(weighing: np.ndarray | None) -> Core:
+        turn = np.diag(sizes)
+        if lean:
+            turn = reduction.coordinates(study, sets, plan, jets, answers, weighing)
+        turned = expansion @ turn
+        start = None if _affine(plan) else np.linalg.solve(turn, answers.T).T
+        return Core(
+            problem=study.problem, basis=study.basis, sets=sets, plan=plan,
+            jets=jax.tree.map(jnp.asarray, reduction.reduced_jets(held, numbers, turned, plan)),
+            expansion=jnp.asarray(turned),
+            weighing=None if weighing is None else jnp.asarray(weighing), norm=jnp.asarray(turn),
+            surroundings=survey(study.phis, study.kept, study.held_out, start),
+            at=None, values=None, rules=rules, solver=study.solver, lean=lean,
+        )  # fmt: skip
+
+    ways: list[np.ndarray | None] = [None]
+    if lean and functions is not None and route == "chosen":
+        ways = list(reduction.weighings(reduction.left_over(study, sets, plan, jets, answers)))
+    cores = [core_with(way) for way in ways]
+    best = min(cores, key=lambda core: measured(study, core).mean)
+    best = _with_tolerance(study, best, exact=functions is None)
+    error = measured(study, best)
+    if at is not None:
+        values = eqx.filter_jit(values_of)(study.problem, study.basis, study.phi(0), at)
+        best = replace(best, at=at, values=_through(study.plan, plan, values, best.expansion))
+    return Compiled(best, error)
+
+
+def _with_tolerance(study: Study, core: Core, exact: bool) -> Core:
+    """Steps go on until what they leave is a small part of the error that there is anyway."""
+    rtol = 1e-8 if exact else float(np.clip(_SHARE * measured(study, core).mean, 1e-8, 1e-3))
+    return eqx.tree_at(lambda c: c.rules.rtol, core, jnp.asarray(rtol))
+
+
+def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
+    """The fewest functions that reach an error, by bisection over a ladder of numbers."""
+    if study.sees_phi:
+        raise ValueError(_NOT_REDUCED)
+    if not 0 < error < 1:
+        raise ValueError(f"`error` is relative and must lie between 0 and 1; found {error}.")
+    most = min(min(size for _, size in study.plan.sizes), len(study.kept))
+    if options["points"] is not None:
+        most = min(most, options["points"] // len(study.plan.sizes))
+    ladder = [size for size in _SIZES if size < most]
+    low, high, best = 0, len(ladder), None
+    while low < high:
+        middle = (low + high) // 2
+        made = assemble(study, ladder[middle], **options)
+        if made.error.mean <= error:
+            high, best = middle, made
+        else:
+            low = middle + 1
+    if best is not None:
+        return best
+    made = assemble(study, None, **options)
+    if made.error.mean > error:
+        raise ValueError(
+            f"`error`: with all {made.functions} functions and {made.rows} rows the mean error is "
+            f"{made.error.mean:.3g}, not {error:.3g}: raise `points`, or give more `phis`."
+        )
+    return made
+
+
+def _subsets(study: Study, numbers: tuple[np.ndarray, ...]) -> tuple[Points, ...]:
+    return tuple(
+        subset(points, chosen) if free else points
+        for points, chosen, free in zip(study.candidates, numbers, study.open, strict=True)
+    )
+
+
+def _drawn(study: Study) -> tuple[tuple[Points, ...], Study]:
+    """The points that `solve` would draw, and a study with the jets there."""
+    sets = study.problem.draw(study.plan.size)
+    jets = eqx.filter_jit(build)(study.problem, study.basis, study.phi(0), sets).jets
+    jets = jax.tree.map(np.asarray, jets)
+    return sets, replace(study, candidates=sets, jets=jets)
+
+
+def _coefficients(study: Study, expansion: np.ndarray) -> Float[np.ndarray, "S r"]:
+    """(S, r): the training answers in the L2-orthonormal combinations."""
+    assert study.values is not None
+    answers, parts, start = study.weights[study.kept], [], 0
+    for unknown, size in study.plan.sizes:
+        values = study.values[unknown] / np.sqrt(len(study.quadrature))
+        mine = expansion[start : start + size]
+        mine = mine[:, np.any(mine != 0, axis=0)]
+        parts.append((answers[:, start : start + size] @ values.T) @ (values @ mine))
+        start += size
+    return np.concatenate(parts, axis=1)
+
+
+def _combined(study: Study, weights: Float[np.ndarray, "S N"]) -> Float[np.ndarray, "S q"]:
+    """Σ ω_i f_i on the quadrature set, one unknown after the other."""
+    assert study.values is not None
+    ends = np.cumsum([size for _, size in study.plan.sizes])[:-1]
+    shares = np.split(weights, ends, axis=1)
+    parts = [
+        share @ study.values[unknown].T
+        for (unknown, _), share in zip(study.plan.sizes, shares, strict=True)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _through(
+    plan: Plan, reduced: Plan, values: dict[str, Array], expansion: Array | None
+) -> dict[str, Array]:
+    assert expansion is not None
+    found, row, column = {}, 0, 0
+    for (unknown, size), (_, kept) in zip(plan.sizes, reduced.sizes, strict=True):
+        found[unknown] = values[unknown] @ expansion[row : row + size, column : column + kept]
+        row, column = row + size, column + kept
+    return found
+
+
+def _queried(study: Study, phis: Any, weights: Array, coords: Array) -> np.ndarray:
+    count = len(weights)
+    zeros = jnp.zeros(count)
+    solution = Solution(
+        study.problem, study.basis, phis, (), weights, {}, zeros.astype(int), zeros, zeros,
+        zeros.astype(int), True,
+    )  # fmt: skip
+    return np.concatenate([np.asarray(part) for part in jax.tree.leaves(solution(coords))], axis=1)
+
+
+def _rows(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:
+    return sum(rows * len(sets[place]) for rows, place in zip(plan.rows, problem.places, strict=True))
+
+
+def _all_fitted(problem: Problem) -> bool:
+    return all(condition.kind == "Fit" for condition in problem.conditions)
+
+
+def _affine(plan: Plan) -> bool:
+    return all(plan.affine)

@@ -1,0 +1,188 @@
+"""The online solve: rows that are fitted, from jets that are held, without any network."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float, Int
+
+from ..gram import lower_product
+from ..implicit import attach, constant
+from ..layer import Outcome
+from ..solve import _cast as cast
+from ..solvers import triangular
+from ..status import Status
+from ..system import System, linearise
+
+_RIDGE = 1e-12  # of the objective, in coordinates in which the mean Gram matrix is the identity
+_FACTOR_RIDGE = {jnp.dtype("float64"): 1e-12, jnp.dtype("float32"): 1e-6}
+
+
+class Rules(eqx.Module):
+    """How the steps are taken.
+
+    - `steps`: the precision of rows' derivatives and factorisations. Residuals and gradients are always
+      in float64, so that it decides how many steps are needed more than how good they end.
+    - `rtol`: a φ is done when what is left of u, judged from how fast steps shrink, is below this.
+    - `max_steps`: of Gauss–Newton.
+    """
+
+    steps: str = eqx.field(static=True)
+    rtol: Float[Array, ""]
+    max_steps: int = eqx.field(static=True)
+
+
+def fitted(
+    system: System,
+    weighing: Float[Array, "m n"] | None,
+    norm: Float[Array, "N N"],
+    start: Float[Array, " N"],
+    rules: Rules,
+) -> Outcome:
+    """The weights of a system of `Fit` rows alone, differentiable in all it is made of.
+
+    `weighing` multiplies the rows; ‖norm ω‖ is the size of u that steps are measured by.
+    """
+    held, start = constant(system), constant(start)
+    value_at_rest, slope_at_rest = jax.value_and_grad(partial(_objective, held, weighing))(
+        jnp.zeros_like(start)
+    )
+    if system.is_affine:
+        weights, steps, converged = _direct(held, weighing, start, rules)
+    else:
+        weights, steps, converged = _gauss_newton(held, weighing, norm, start, value_at_rest, rules)
+    inverse = Partial(_make_inverse, held, weighing, weights, rules)
+    optimality = lambda z: (jax.grad(partial(_objective, system, weighing))(z[0]), z[1])
+    weights, _ = attach((weights, jnp.zeros(0, weights.dtype)), optimality, inverse)
+
+    seen = constant(weights)
+    slope = jax.grad(partial(_objective, held, weighing))(seen)
+    distance = _ratio(jnp.linalg.norm(slope), jnp.linalg.norm(slope_at_rest))
+    tolerance = 1e-6 if rules.steps == "float64" else 1e-4
+    verdicts = [  # the later, the more it matters
+        (~converged, Status.NOT_CONVERGED),
+        (distance > tolerance if system.is_affine else False, Status.ILL_CONDITIONED),
+        (~jnp.all(jnp.isfinite(seen)), Status.ILL_CONDITIONED),
+        (~jnp.isfinite(value_at_rest), Status.NONFINITE_EQUATION),
+        (~_finite(held.phi), Status.NONFINITE_INPUT),
+    ]
+    code = jnp.asarray(int(Status.SOLVED))
+    for happened, status in verdicts:
+        code = jnp.where(happened, int(status), code)
+    return Outcome(weights, code, steps, distance, jnp.zeros_like(distance))
+
+
+def _objective(
+    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"]
+) -> Float[Array, ""]:
+    rows = system.rows(weights, "Fit")
+    rows = rows if weighing is None else weighing @ rows
+    return 0.5 * jnp.sum(rows**2) + 0.5 * _RIDGE * jnp.sum(weights**2)
+
+
+def _factor(
+    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"], rules: Rules
+) -> triangular.Triangular:
+    """The Cholesky factor of the Gauss–Newton matrix, made in the precision of the steps."""
+    dtype = jnp.dtype(rules.steps)
+    low = cast(system, dtype) if dtype != weights.dtype else system
+    operator = linearise(low, weights.astype(dtype)).A
+    assert operator is not None
+    A = operator.as_matrix()
+    if weighing is not None:
+        A = weighing.astype(dtype) @ A
+    ridge = _FACTOR_RIDGE[dtype] * jnp.eye(A.shape[1], dtype=dtype)
+    return triangular.factorise(lower_product(A, A) + ridge)
+
+
+def _divide(factor: triangular.Triangular, f: Float[Array, " N"]) -> Float[Array, " N"]:
+    low = f.astype(factor.inverses[0].dtype)
+    return triangular.up(factor, triangular.down(factor, low)).astype(f.dtype)
+
+
+def _make_inverse(
+    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"], rules: Rules
+) -> Any:
+    factor = _factor(system, weighing, weights, rules)
+    return lambda f, g: (_divide(factor, f), g)
+
+
+def _direct(
+    system: System, weighing: Float[Array, "m n"] | None, start: Float[Array, " N"], rules: Rules
+) -> tuple[Float[Array, " N"], Int[Array, ""], Bool[Array, ""]]:
+    """One factorisation, and corrections against the rows in float64."""
+    factor = _factor(system, weighing, start, rules)
+    slope = jax.grad(partial(_objective, system, weighing))
+    weights = start
+    for _ in range(2 if rules.steps == "float64" else 3):
+        weights = weights - _divide(factor, slope(weights))
+    return weights, jnp.asarray(0), jnp.asarray(True)
+
+
+class _State(NamedTuple):
+    best: Float[Array, " N"]
+    value: Float[Array, ""]  # the objective at `best`
+    step: Float[Array, " N"]
+    size: Float[Array, ""]  # of the last full step, relative to u
+    steps: Int[Array, ""]
+    done: Bool[Array, ""]
+    failed: Bool[Array, ""]
+
+
+def _gauss_newton(
+    system: System,
+    weighing: Float[Array, "m n"] | None,
+    norm: Float[Array, "N N"],
+    start: Float[Array, " N"],
+    value_at_rest: Float[Array, ""],
+    rules: Rules,
+) -> tuple[Float[Array, " N"], Int[Array, ""], Bool[Array, ""]]:
+    """Full steps, and a quarter of the last one where it did not lower the objective.
+
+    Every φ of a batch takes part until the last of them is done. With θ the ratio of two steps' sizes,
+    θ times the last of them is about what is left: a φ is done when that is below rtol.
+    """
+    measure = jax.value_and_grad(partial(_objective, system, weighing))
+    tiny = 1e-15 * value_at_rest  # below this rounding decides
+
+    def advance(state: _State) -> _State:
+        trial = state.best + state.step
+        value, slope = measure(trial)
+        lower = jnp.isfinite(value) & (value <= state.value * (1 + 1e-6) + tiny)
+        full = -_divide(_factor(system, weighing, trial, rules), slope)
+        size = _ratio(jnp.linalg.norm(norm @ full), jnp.linalg.norm(norm @ (trial + full)))
+        first = jnp.isinf(state.value)
+        shrink = jnp.where(first, 1.0, jnp.minimum(1.0, size / state.size))
+        return _State(
+            best=jnp.where(lower, trial, state.best),
+            value=jnp.where(lower, value, state.value),
+            step=jnp.where(lower, full, state.step / 4),
+            size=jnp.where(lower, size, state.size),
+            steps=state.steps + 1,
+            done=lower & (shrink * size <= rules.rtol),
+            failed=first & ~lower,
+        )
+
+    def going(state: _State) -> Array:
+        return ~state.done & ~state.failed & (state.steps < rules.max_steps)
+
+    infinite = jnp.full((), jnp.inf, start.dtype)
+    state = _State(
+        start, infinite, jnp.zeros_like(start), infinite, jnp.asarray(0), jnp.asarray(False),
+        jnp.asarray(False),
+    )  # fmt: skip
+    state = jax.lax.while_loop(going, advance, state)
+    weights = jnp.where(state.done, state.best + state.step, state.best)
+    return jnp.where(state.failed, jnp.nan, weights), state.steps, state.done
+
+
+def _ratio(x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
+    return x / jnp.where(y > 0, y, 1.0)
+
+
+def _finite(tree: Any) -> Bool[Array, ""]:
+    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
+    return jnp.all(jnp.asarray(leaves or [True]))

@@ -1,0 +1,123 @@
+"""Choosing the few points whose rows stand for all of them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Float, Int
+
+from ..points import Points
+from ..problem import Problem
+from ..system import Plan, linearise
+from .study import Study, held_system
+
+_PHIS = 12  # training φ whose rows are looked at
+_DEPENDENT = 1e-10  # beside the largest eigenvalue of the rows' Gram matrix
+
+
+def choose(
+    study: Study, count: int, expansion: Float[np.ndarray, "N r"] | None
+) -> tuple[Int[np.ndarray, " _n"], ...]:
+    """For each set the numbers of its points that are kept, about `count` rows in all.
+
+    A row, as a vector of its coefficients for several training φ side by side, is wanted if it is far
+    from the span of those chosen before: QR with column pivoting, on a random projection of these
+    vectors. Rows that are a combination of chosen ones for every φ say nothing new. Coefficients are
+    taken in coordinates in which all rows together are orthonormal in the mean over φ: there the
+    length of a row says how much would be lost without it, whatever its units.
+    """
+    owners = _owners(study)
+    total = len(owners)
+    if count < len(study.candidates):
+        raise ValueError(
+            f"`points` must be at least {len(study.candidates)}, one for each set; found {count}."
+        )
+    numbers = study.kept[:_PHIS]
+    width = min(count + 16, total, len(numbers) * _size(study, expansion))
+    rows = np.asarray(
+        _rows(
+            study.problem, study.basis, study.some(numbers), study.candidates, study.plan, study.jets,
+            study.weights[numbers], expansion,
+        )
+    )  # fmt: skip
+    values, vectors = np.linalg.eigh(sum(A.T @ A for A in rows) / len(rows))
+    turn = vectors / np.sqrt(np.maximum(values, _DEPENDENT * values[-1]))
+    rng = np.random.default_rng(0)
+    sketch = np.zeros((total, width))
+    for A in rows:
+        sketch += A @ (turn @ rng.standard_normal((A.shape[1], width)))
+    fixed = np.asarray([not study.open[place] for place, _ in owners])
+    if fixed.any():
+        span = np.linalg.qr(sketch[fixed].T)[0]
+        sketch = sketch - (sketch @ span) @ span.T
+        sketch[fixed] = 0.0
+    order = scipy.linalg.qr(sketch.T, mode="r", pivoting=True)[1]
+    return _take(study, owners, [int(row) for row in order if not fixed[row]], count - int(fixed.sum()))
+
+
+def subset(points: Points, numbers: Int[np.ndarray, " n"]) -> Points:
+    """Some of the points, all counting alike."""
+    part = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf)[numbers], tree)
+    return Points(part(points.coords), partners=part(points.partners), **part(points.data))
+
+
+def _take(
+    study: Study, owners: list[tuple[int, int]], order: list[int], count: int
+) -> tuple[np.ndarray, ...]:
+    chosen: list[dict[int, None]] = [{} for _ in study.candidates]
+    for place in (place for place, free in enumerate(study.open) if free):
+        first = next(row for row in order if owners[row][0] == place)
+        chosen[place][owners[first][1]] = None
+    per_point = _rows_per_point(study)
+    used = sum(per_point[place] * len(points) for place, points in enumerate(chosen))
+    for row in order:
+        place, number = owners[row]
+        if used >= count:
+            break
+        if number not in chosen[place]:
+            chosen[place][number] = None
+            used += per_point[place]
+    return tuple(
+        np.sort(np.asarray(list(taken), int)) if free else np.arange(len(points))
+        for taken, free, points in zip(chosen, study.open, study.candidates, strict=True)
+    )
+
+
+def _owners(study: Study) -> list[tuple[int, int]]:
+    """The set and the point of each `Fit` row, in the order in which a system stacks them."""
+    found = []
+    for condition, place, rows in zip(
+        study.problem.conditions, study.problem.places, study.plan.rows, strict=True
+    ):
+        if condition.kind == "Fit":
+            found += [(place, n) for n in range(len(study.candidates[place])) for _ in range(rows)]
+    return found
+
+
+def _rows_per_point(study: Study) -> list[int]:
+    totals = [0] * len(study.candidates)
+    for place, rows in zip(study.problem.places, study.plan.rows, strict=True):
+        totals[place] += rows
+    return totals
+
+
+def _size(study: Study, expansion: Any) -> int:
+    return study.plan.size if expansion is None else expansion.shape[1]
+
+
+@eqx.filter_jit
+def _rows(
+    problem: Problem, basis: Any, phis: Any, sets: tuple[Points, ...], plan: Plan, jets: Any,
+    answers: Any, expansion: Any,
+) -> Float[Array, "S n r"]:  # fmt: skip
+    """The rows' coefficients at the answers, for one φ after the other."""
+
+    def one(case: tuple[Any, Float[Array, " N"]]) -> Float[Array, "n r"]:
+        operator = linearise(held_system(problem, basis, case[0], sets, plan, jets), case[1]).A
+        assert operator is not None
+        A = operator.as_matrix()
+        return A if expansion is None else A @ expansion
+
+    return jax.lax.map(one, (phis, answers))

@@ -1,0 +1,174 @@
+"""`Compiled`: a trained basis as a solver for many φ, and the answers it gives."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..experiment import Experiment, law_of
+from ..metrics import Summary
+from ..points import is_concrete
+from ..problem import Problem
+from ..problems import Law
+from ..solve import Solution
+from ..solve import _raise as raise_failed
+from ..status import Status
+from ..streaming.phi import screen
+from .core import Core, answer
+from .surroundings import FAR
+
+_NAMED = 5  # the most φ that a warning names
+
+
+class CompiledSolution(Solution):
+    """A `Solution`, with what a compiled solver knows beside it.
+
+    - `values`: u at the solver's query points (`at=`), `(q,)` or `(batch, q)`; for several unknowns a
+      dictionary; None without any. Called at other points, the solution runs the network there.
+    - `distance`: of φ from the training φ; above 1.5 it is outside of what the solver was made for.
+    """
+
+    values: Any
+    distance: Float[Array, "*batch"]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What `compile` makes: `solver(phi)` for one φ, `solver(batch)` for many.
+
+    - `functions`, `rows`: how many there are online. `functions_offline`: of the basis.
+    - `error`: relative L2 distance of its answers from those of the whole basis, over held-out
+      training φ: the price of fewer functions and fewer points. It says nothing about the basis
+      itself.
+    - `at`: the query points.
+
+    Differentiable in φ, in forward and reverse mode, for one more factorisation and a few products.
+    """
+
+    core: Core
+    error: Summary
+    experiment: Experiment | None = None
+
+    @property
+    def functions(self) -> int:
+        return self.core.plan.size
+
+    @property
+    def functions_offline(self) -> int:
+        return self.functions if self.core.expansion is None else len(self.core.expansion)
+
+    @property
+    def rows(self) -> int:
+        return sum(
+            rows * len(self.core.sets[place])
+            for rows, place in zip(self.core.plan.rows, self.core.problem.places, strict=True)
+        )
+
+    @property
+    def at(self) -> Float[Array, "q d"] | None:
+        return self.core.at
+
+    def __call__(self, phi: Any, *, throw: bool | None = None) -> CompiledSolution:
+        """The solution for one φ or a batch.
+
+        A φ that is NaN, or that the law's check refuses, does not disturb the others: its status is
+        `NONFINITE_INPUT`, its weights are NaN, and a warning says why. A φ far outside the training φ is
+        answered, with a warning. `throw=True` raises at the first failure; the default for one φ.
+        """
+        like = jax.tree.leaves(_shapes(self.core))
+        leaves = jax.tree.leaves(phi)
+        batch = bool(leaves and like) and np.ndim(leaves[0]) > len(like[0].shape)
+        throw = not batch if throw is None else throw
+        if not all(is_concrete(leaf) for leaf in leaves):
+            return self._solution(self.core.problem.check(phi, batch), batch)
+        phi, refused = self._screened(phi, batch)
+        solution = self._solution(phi, batch)
+        if throw:
+            raise_failed(solution)
+        _warn(solution, refused)
+        return solution
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one safetensors file, network included; `pdecl.load_compiled` reads it."""
+        from .file import save
+
+        save(path, self)
+
+    @property
+    def law(self) -> Law | None:
+        return None if self.experiment is None else law_of(self.experiment)
+
+    def _solution(self, phi: Any, batch: bool) -> CompiledSolution:
+        found, core = answer(self.core, phi, batch), self.core
+        values: Any = found.values
+        if values is not None and len(core.problem.unknowns) == 1:
+            values = values[core.problem.unknowns[0]]
+        return CompiledSolution(
+            core.problem, core.basis, phi, core.sets, found.weights, found.residual, found.iterations,
+            found.optimality, found.violation, found.code, batch, values, found.distance,
+        )  # fmt: skip
+
+    def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
+        """φ with NaN in the place of those that are refused, and why these are."""
+        law, shapes = self.law, _shapes(self.core)
+        whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
+        try:
+            checked = self.core.problem.check(jax.tree.map(np.nan_to_num, whole), batch=True)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} This solver takes φ of shape {_words(shapes)}.") from None
+        count = len(jax.tree.leaves(checked)[0])
+        good = np.ones(count, bool)
+        for leaf in jax.tree.leaves(whole):
+            good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
+        refused = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
+        if law is not None:
+            _, messages = screen(law, jax.tree.leaves(shapes)[0].shape, whole)
+            refused |= {n: why for n, why in enumerate(messages) if why and n not in refused}
+        if refused:
+            bad = np.isin(np.arange(count), list(refused))
+            blank = lambda x: np.where(bad.reshape(-1, *[1] * (x.ndim - 1)), np.nan, x)
+            whole = jax.tree.map(blank, whole)
+        whole = jax.tree.map(jnp.asarray, whole)
+        return (whole if batch else jax.tree.map(lambda x: x[0], whole)), refused
+
+
+def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
+    where = lambda n: f"φ number {n}" if solution.batched else "φ"
+    codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
+    lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
+    for n in np.flatnonzero([Status(int(code)).failed for code in codes]):
+        if int(n) not in refused:
+            lines.append(f"{where(n)}: {Status(int(codes[n]))}. {Status(int(codes[n])).advice}")
+    far = np.flatnonzero(distances > FAR)
+    if far.size:
+        worst = int(far[np.argmax(distances[far])])
+        which = f"{far.size} φ are" if solution.batched else "φ is"
+        lines.append(
+            f"{which} outside the training law: distance {distances[worst]:.3g}, where 1 is the "
+            f"farthest of held-out training φ{f' (φ number {worst})' if solution.batched else ''}. "
+            "The stated error does not hold there; look at the residuals."
+        )
+    if lines:
+        more = f" … and {len(lines) - _NAMED} more." if len(lines) > _NAMED else ""
+        warnings.warn(" ".join(lines[-_NAMED:]) + more, stacklevel=3)
+
+
+def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
+    """One φ, as shapes: those of the law, or without one an array of as many numbers."""
+    if problem.parameter is not None:
+        return jax.eval_shape(problem.parameter, jax.random.key(0))
+    return jax.ShapeDtypeStruct(like.shape, like.dtype)
+
+
+def _shapes(core: Core) -> Any:
+    return phi_shapes(core.problem, core.surroundings.mean)
+
+
+def _words(shapes: Any) -> str:
+    return ", ".join(str(leaf.shape) for leaf in jax.tree.leaves(shapes))

@@ -1,0 +1,191 @@
+"""What is found out once about a trained basis: full answers for training φ, and jets at many points."""
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+from jaxtyping import Array, Bool, Float
+
+from .. import basis as bases
+from ..domain import Region
+from ..jet import Entry
+from ..points import Points
+from ..problem import Problem, default_count
+from ..rules import LowDiscrepancy, Uniform
+from ..solve import complete, sizes_of, solve
+from ..solvers import GaussNewton, LinearSolver
+from ..status import Status
+from ..system import Plan, System, _each_set, build, make_plan
+
+_CANDIDATES = 5  # times as many points to choose from as a solve would draw
+_QUADRATURE = 4096  # points on which functions are compared
+_TOGETHER = 50  # φ solved in one batch
+_HELD_OUT = 4  # one φ of so many is left out, to measure errors on
+
+
+class Study(eqx.Module):
+    """A basis, training φ with their answers ω, and candidate points.
+
+    - `candidates`: for each set of the problem the points to choose from; `open` says of which sets
+      points may be left out. Quadrature of an energy, equalities and points that a user placed stay
+      whole.
+    - `jets`: what conditions read of all functions at the candidates; None for a basis that sees φ.
+    - `values`: the functions on a quadrature set over the domain, by unknown; None likewise.
+    - `phis`, `weights`, `jets`, `values` are NumPy's: outside of `jit` JAX compiles for every shape.
+    - `experiment`: the one that made the basis, if it is one of ours.
+    - `kept`, `held_out`: numbers of the φ that are learned from, and of those that errors are measured
+      on.
+    """
+
+    problem: Problem
+    basis: Any
+    solver: GaussNewton
+    phis: Any
+    weights: Float[np.ndarray, "S N"]
+    plan: Plan = eqx.field(static=True)
+    candidates: tuple[Points, ...]
+    open: tuple[bool, ...] = eqx.field(static=True)
+    jets: tuple[dict[Entry, Float[np.ndarray, "_n N"]], ...] | None
+    quadrature: Float[Array, "q d"]
+    values: dict[str, Float[np.ndarray, "q _N"]] | None
+    kept: np.ndarray
+    held_out: np.ndarray
+    experiment: Any = None
+
+    @property
+    def sees_phi(self) -> bool:
+        return self.jets is None
+
+    def phi(self, number: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[number], self.phis)
+
+    def some(self, numbers: np.ndarray) -> Any:
+        return jax.tree.map(lambda leaf: leaf[numbers], self.phis)
+
+
+def examine(
+    problem: Problem, basis: Any, phis: Any, solver: LinearSolver | GaussNewton | None = None
+) -> Study:
+    """Solves for the training φ with all functions, and evaluates these at the candidate points."""
+    phis = problem.check(phis, batch=True)
+    leaves = jax.tree.leaves(phis)
+    if not leaves or len(leaves[0]) < 2 * _HELD_OUT:
+        found = len(leaves[0]) if leaves else 0
+        raise ValueError(
+            f"`phis`: {found} φ are too few to learn from; give at least {2 * _HELD_OUT}, or hundreds."
+        )
+    count, complete_solver = len(leaves[0]), complete(solver)
+    size = sum(sizes_of(problem, basis, phis, True).values())
+    weights, codes = _answers(problem, basis, phis, count, size, complete_solver)
+    good = np.flatnonzero([not Status(int(code)).failed for code in codes])
+    if len(good) < 2 * _HELD_OUT:
+        raise ValueError(
+            f"only {len(good)} of {count} training φ could be solved for with the whole basis; first "
+            f"failure: {Status(int(codes[np.argmax(codes > 1)]))}."
+        )
+    left_out = np.arange(len(good)) % _HELD_OUT == _HELD_OUT - 1
+    open_sets = tuple(_is_open(problem, index) for index in range(len(problem.sets())))
+    candidates = tuple(
+        _candidates(problem, index, size) if free else drawn
+        for index, (free, drawn) in enumerate(zip(open_sets, problem.draw(size), strict=True))
+    )
+    one = jax.tree.map(lambda leaf: leaf[0], phis)
+    quadrature = problem.domain.interior.draw(None, _QUADRATURE).coords
+    jets, values = None, None
+    if not sees_phi(problem, basis, one):
+        system = eqx.filter_jit(build)(problem, basis, one, candidates)
+        jets, values = jax.tree.map(
+            np.asarray, (system.jets, eqx.filter_jit(values_of)(problem, basis, one, quadrature))
+        )
+    plan = make_plan(problem, bases.specialise(basis, one), one, candidates)
+    return Study(
+        problem, basis, complete_solver, jax.tree.map(np.asarray, phis), weights, plan, candidates,
+        open_sets, jets, quadrature, values, good[~left_out], good[left_out],
+    )  # fmt: skip
+
+
+def held_system(
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    sets: tuple[Points, ...],
+    plan: Plan,
+    jets: tuple[dict[Entry, Any], ...] | None,
+) -> System:
+    """The rows for one φ, from jets that are held; from the network where there are none."""
+    if jets is None:
+        return build(problem, basis, phi, sets)
+    ours, offset = bases.specialise(basis, phi), None
+    if hasattr(ours, "offset"):
+        fixed = lambda coords, wanted: bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
+        offset = tuple(_each_set(problem, plan, sets, fixed))
+    return System(problem, None, phi, sets, plan, jets, offset)
+
+
+def values_of(
+    problem: Problem, basis: Any, phi: Any, coords: Float[Array, "q d"]
+) -> dict[str, Float[Array, "q _N"]]:
+    """The values of all functions at points, by unknown."""
+    found = bases.evaluate(bases.specialise(basis, phi), problem.unknowns, coords, phi, {()})
+    return {unknown: values for (unknown, _), values in found.items()}
+
+
+def sees_phi(problem: Problem, basis: Any, phi: Any) -> bool:
+    """Whether the functions of a basis depend on φ, read off its program; in doubt, yes."""
+    coords = jnp.zeros((1, len(problem.domain.names)))
+    program = jax.make_jaxpr(
+        lambda phi: bases.evaluate(bases.specialise(basis, phi), problem.unknowns, coords, phi, {()})
+    )(phi)
+    return any(_depends(program, [True] * len(program.in_avals)))
+
+
+def _depends(program: ClosedJaxpr, inputs: list[bool]) -> list[bool]:
+    """Which outputs of a program are computed from the marked inputs."""
+    marked = {v for v, depends in zip(program.jaxpr.invars, inputs, strict=True) if depends}
+    reads = lambda atom: not isinstance(atom, Literal) and atom in marked
+    for eqn in program.jaxpr.eqns:
+        ins = [reads(atom) for atom in eqn.invars]
+        inner = eqn.params.get("jaxpr")
+        if any(ins) and eqn.primitive.name in ("jit", "pjit") and isinstance(inner, ClosedJaxpr):
+            outs = _depends(inner, ins)
+        else:
+            outs = [any(ins)] * len(eqn.outvars)
+        marked |= {v for v, depends in zip(eqn.outvars, outs, strict=True) if depends}
+    return [reads(atom) for atom in program.jaxpr.outvars]
+
+
+def _answers(
+    problem: Problem, basis: Any, phis: Any, count: int, size: int, solver: GaussNewton
+) -> tuple[np.ndarray, np.ndarray]:
+    points, together = problem.draw(size), min(_TOGETHER, count)
+    weights, codes = [], []
+    for start in range(0, count, together):
+        # The last batch is filled up, so that one compiled function does for all of them.
+        numbers = np.minimum(np.arange(start, start + together), count - 1)
+        some = jax.tree.map(lambda leaf, numbers=numbers: leaf[numbers], phis)
+        found = solve(problem, basis, some, batch=True, points=points, solver=solver, throw=False)
+        weights.append(np.asarray(found.weights))
+        codes.append(np.asarray(found.code))
+    return np.concatenate(weights)[:count], np.concatenate(codes)[:count]
+
+
+def _is_open(problem: Problem, index: int) -> bool:
+    on = problem.sets()[index]
+    here = [c for c, place in zip(problem.conditions, problem.places, strict=True) if place == index]
+    placed = isinstance(on, Region) and isinstance(on.rule, LowDiscrepancy | Uniform | None)
+    return placed and all(c.kind == "Fit" for c in here)
+
+
+def _candidates(problem: Problem, index: int, size: int) -> Points:
+    on = problem.sets()[index]
+    usual = on.rule.count if on.rule is not None else default_count(problem, index, size)
+    return replace(on, rule=LowDiscrepancy(_CANDIDATES * usual)).draw(None, 1)
+
+
+def usable(codes: Any) -> Bool[np.ndarray, " batch"]:
+    """Which answers of a batch can be used."""
+    return np.asarray([not Status(int(code)).failed for code in np.atleast_1d(codes)])

@@ -1,0 +1,113 @@
+"""Bad φ, far φ, files: a clear word, and the others are answered."""
+
+import equinox as eqx
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from waves import network, stated
+
+import pdecl
+from pdecl.compiled import compile, load_compiled
+from pdecl.experiment import basis_of
+from pdecl.presets import preset
+
+TINY = {"size": 12, "width": 12, "depth": 1}
+
+
+@pytest.fixture(scope="module")
+def trained():
+    experiment = preset("convection", "hard", "quick").with_overrides(**TINY)
+    return pdecl.Trained(experiment, basis_of(experiment, jr.key(3)))
+
+
+@pytest.fixture(scope="module")
+def solver(trained):
+    return compile(trained, phis=24, functions=6, at=trained.problem().domain.mesh(4, 3))
+
+
+@pytest.fixture
+def file(solver, tmp_path):
+    path = tmp_path / "solver.safetensors"
+    solver.save(path)
+    return path
+
+
+def test_one_bad_phi_of_a_batch(solver, trained):
+    phi = trained.law.sample(1, 4)
+    phi[1, 5], phi[2] = np.nan, -phi[2]
+    with pytest.warns(UserWarning, match=r"φ number 1 is refused.*NaN.*φ number 2.*must be positive"):
+        found = solver(phi)
+    bad = pdecl.Status.NONFINITE_INPUT
+    assert found.status == [pdecl.Status.SOLVED, bad, bad, pdecl.Status.SOLVED]
+    assert np.isnan(found.values[1:3]).all()
+    good = solver(phi[[0, 3]])
+    assert np.allclose(good.values, np.asarray(found.values)[[0, 3]], rtol=1e-9)
+
+
+def test_one_bad_phi_alone_raises(solver, trained):
+    with pytest.raises(pdecl.SolveError, match="non-finite input"):
+        solver(np.full(101, np.nan))
+
+
+def test_a_wrong_shape_is_named(solver):
+    with pytest.raises(ValueError, match=r"7\).*\(101,\)"):
+        solver(np.ones(7))
+
+
+def test_a_far_phi_is_answered_with_a_warning(solver, trained):
+    phi = trained.law.sample(1, 2)
+    assert np.all(np.asarray(solver(phi).distance) < 1.5)
+    with pytest.warns(UserWarning, match="outside the training law: distance"):
+        found = solver(1 + 8 * (phi[0] - 1) + np.sin(np.arange(101)) ** 2)
+    assert found.distance > 1.5
+    assert found.status is pdecl.Status.SOLVED
+
+
+def test_a_file_brings_back_the_same_solver(solver, file, trained):
+    again, phi = load_compiled(file), trained.law.sample(1, 3)
+    a, b = solver(phi), again(phi)
+    assert np.array_equal(a.weights, b.weights)
+    assert np.array_equal(a.values, b.values)
+    assert np.array_equal(a.distance, b.distance)
+    here = np.asarray([[0.3, 0.7]])
+    assert np.array_equal(a(here), b(here))
+    assert again.error == solver.error
+
+
+def test_a_solver_of_ones_own_problem(reduced, fresh, tmp_path):
+    path = tmp_path / "own.safetensors"
+    reduced.save(path)
+    with pytest.raises(pdecl.ModelFileError, match="your own"):
+        load_compiled(path)
+    problem = stated(nonlinear=True)
+    again = load_compiled(path, problem, blank(network(problem)))
+    assert np.array_equal(reduced(fresh).values, again(fresh).values)
+    assert np.array_equal(reduced(fresh)(reduced.at), again(fresh)(reduced.at))
+
+
+def test_files_that_are_none(file, trained, tmp_path):
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(pdecl.ModelFileError, match="cut short"):
+        load_compiled(cut)
+    other = tmp_path / "network.safetensors"
+    trained.save(other)
+    with pytest.raises(pdecl.ModelFileError, match=r"pdecl\.load"):
+        load_compiled(other)
+    with pytest.raises(pdecl.ModelFileError, match="no such file"):
+        load_compiled(tmp_path / "nothing.safetensors")
+
+
+def blank(basis):
+    return jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, basis)
+
+
+def test_too_few_training_phi(trained):
+    with pytest.raises(ValueError, match="too few"):
+        compile(trained, phis=3)
+
+
+def test_more_functions_than_answers_span(trained):
+    with pytest.raises(ValueError, match="functions"):
+        compile(trained, phis=8, functions=12)

@@ -119,6 +119,13 @@ def test_it_works_inside_jit_vmap_and_grad(one):
     np.testing.assert_allclose(slopes, -T[40] * np.cos(X[40] - PHIS * T[40]), atol=1e-4)
 
 
+def test_given_points_are_checked_inside_jit_too(one):
+    found = jax.jit(lambda solution: solution(np.asarray(MESH)))(one)
+    np.testing.assert_allclose(found, one(MESH), atol=1e-12)
+    with pytest.raises(ValueError, match="outside the domain"):
+        jax.jit(lambda solution: solution(np.asarray([[0.5, 2.0]])))(one)
+
+
 def test_it_is_a_pytree_that_passes_through_jit(one):
     evaluate = eqx.filter_jit(lambda solution, x: solution(x))
     np.testing.assert_allclose(evaluate(one, MESH), one(MESH), atol=1e-12)

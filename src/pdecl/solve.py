@@ -50,7 +50,7 @@ class Solution(eqx.Module):
     def d(self, *coordinates: str) -> Any:
         """A derivative of u as a function of points: `solution.d("x", "x")(points)`."""
         axes = tuple(sorted(self.problem.domain.axis(name) for name in coordinates))
-        return lambda points: _query(self, _inside(self.problem, points), axes)
+        return lambda points: _query(self, inside(self.problem, points), axes)
 
     @property
     def status(self) -> Status | list[Status]:
@@ -99,16 +99,16 @@ def solve(
     phi = problem.check(phi, batch)
     solver = complete(solver)
     size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
-    points = _cast(problem.draw(size(), key) if points is None else points, dtype)
+    points = cast(problem.draw(size(), key) if points is None else points, dtype)
     _require_sets(problem, points)
     if initial is not None and initial.shape[-1:] != (size(),):
         raise ValueError(f"`initial` has shape {initial.shape}; the basis has {size()} functions.")
-    found, residual = _solve(problem, basis, _cast(phi, dtype), points, solver, initial, batch)
+    found, residual = _solve(problem, basis, cast(phi, dtype), points, solver, initial, batch)
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
         found.violation, found.code, batch,
     )  # fmt: skip
-    return _raise(solution) if throw else solution
+    return raise_failed(solution) if throw else solution
 
 
 def propose(
@@ -131,14 +131,14 @@ def propose(
     phi = problem.check(phi, batch)
     if points is None:
         points = problem.draw(sum(sizes_of(problem, basis, phi, batch).values()), key)
-    points = _cast(points, jnp.float64)
+    points = cast(points, jnp.float64)
     _require_sets(problem, points)
-    found, residual = _propose(problem, basis, _cast(phi, jnp.float64), points, batch)
+    found, residual = _propose(problem, basis, cast(phi, jnp.float64), points, batch)
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
         found.violation, found.code, batch,
     )  # fmt: skip
-    return _raise(solution) if throw else solution
+    return raise_failed(solution) if throw else solution
 
 
 @eqx.filter_jit
@@ -247,11 +247,12 @@ def require_precision(dtype: Any) -> None:
         )
 
 
-def _cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: Any, dtype: Any) -> Any:
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
 
 
-def _inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
+def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
+    """Points as coordinates, checked to be of the domain where their numbers are known."""
     coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
     names, bounds = problem.domain.names, problem.domain.bounds
     if coords.ndim != 2 or coords.shape[1] != len(names):
@@ -262,19 +263,19 @@ def _inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
     if coords.shape[0] == 0:
         raise ValueError("points: there are none.")
     if is_concrete(coords):
-        low, high = np.asarray(bounds).T
+        given, (low, high) = np.asarray(coords), np.asarray(bounds).T  # not in JAX: it may be tracing
         slack = 1e-9 * (high - low)
-        outside = ~np.all((coords >= low - slack) & (coords <= high + slack), axis=1)
+        outside = ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
         if outside.any():
             first = int(np.argmax(outside))
             raise ValueError(
                 f"{outside.sum()} of {len(coords)} points are NaN or outside the domain, the first of "
-                f"them row {first}: {np.asarray(coords[first])}."
+                f"them row {first}: {given[first]}."
             )
     return coords
 
 
-def _raise(solution: Solution) -> Solution:
+def raise_failed(solution: Solution) -> Solution:
     """Raises for a failed solve: at once where the numbers are known, at run time inside jit."""
     if is_concrete(solution.code):
         codes = np.atleast_1d(np.asarray(solution.code))

@@ -80,7 +80,7 @@ class System(eqx.Module):
             unknowns = self.problem.unknowns
             return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted)
 
-        return _each_set(self.problem, self.plan, self.sets, jets)
+        return each_set(self.problem, self.plan, self.sets, jets)
 
     def stacked(self, index: int, fields: list[dict[Entry, Any]]) -> Float[Array, "n k"]:
         """The jet entries that a condition reads, at each of its points."""
@@ -215,8 +215,8 @@ def build(
     def fixed(coords: Any, wanted: Any) -> dict:
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
-    held = tuple(_each_set(problem, plan, sets, jets)) if hold_jets else None
-    offset = tuple(_each_set(problem, plan, sets, fixed)) if hasattr(basis, "offset") else None
+    held = tuple(each_set(problem, plan, sets, jets)) if hold_jets else None
+    offset = tuple(each_set(problem, plan, sets, fixed)) if hasattr(basis, "offset") else None
     return System(problem, basis, phi, sets, plan, held, offset)
 
 
@@ -335,7 +335,7 @@ def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
     return Model(A, r, E, D, g, C, c)
 
 
-def _each_set(
+def each_set(
     problem: Problem, plan: Plan, sets: tuple[Points, ...], jets: Callable[[Any, Any], dict]
 ) -> list[dict[Entry, Any]]:
     """What the conditions ask for, evaluated once for each set of points and each of its partners."""

@@ -13,8 +13,7 @@ from ..experiment import Experiment, problem_of, solver_of, training_phis
 from ..metrics import Summary, relative_l2, summarise
 from ..points import Points
 from ..problem import Problem
-from ..solve import Solution, require_precision
-from ..solve import _inside as inside
+from ..solve import Solution, inside, require_precision
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, build
 from ..trained import Trained

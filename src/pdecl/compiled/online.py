@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..gram import lower_product
 from ..implicit import attach, constant
 from ..layer import Outcome
-from ..solve import _cast as cast
+from ..solve import cast
 from ..solvers import triangular
 from ..status import Status
 from ..system import System, linearise

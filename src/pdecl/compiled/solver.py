@@ -16,8 +16,7 @@ from ..metrics import Summary
 from ..points import is_concrete
 from ..problem import Problem
 from ..problems import Law
-from ..solve import Solution
-from ..solve import _raise as raise_failed
+from ..solve import Solution, raise_failed
 from ..status import Status
 from ..streaming.phi import screen
 from .core import Core, answer

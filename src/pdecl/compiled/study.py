@@ -19,7 +19,7 @@ from ..rules import LowDiscrepancy, Uniform
 from ..solve import complete, sizes_of, solve
 from ..solvers import GaussNewton, LinearSolver
 from ..status import Status
-from ..system import Plan, System, _each_set, build, make_plan
+from ..system import Plan, System, build, each_set, make_plan
 
 _CANDIDATES = 5  # times as many points to choose from as a solve would draw
 _QUADRATURE = 4096  # points on which functions are compared
@@ -122,7 +122,7 @@ def held_system(
     ours, offset = bases.specialise(basis, phi), None
     if hasattr(ours, "offset"):
         fixed = lambda coords, wanted: bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
-        offset = tuple(_each_set(problem, plan, sets, fixed))
+        offset = tuple(each_set(problem, plan, sets, fixed))
     return System(problem, None, phi, sets, plan, jets, offset)
 
 

@@ -120,10 +120,10 @@ def test_it_works_inside_jit_vmap_and_grad(one):
 
 
 def test_given_points_are_checked_inside_jit_too(one):
-    found = jax.jit(lambda solution: solution(np.asarray(MESH)))(one)
+    found = eqx.filter_jit(lambda solution: solution(np.asarray(MESH)))(one)
     np.testing.assert_allclose(found, one(MESH), atol=1e-12)
     with pytest.raises(ValueError, match="outside the domain"):
-        jax.jit(lambda solution: solution(np.asarray([[0.5, 2.0]])))(one)
+        eqx.filter_jit(lambda solution: solution(np.asarray([[0.5, 2.0]])))(one)
 
 
 def test_it_is_a_pytree_that_passes_through_jit(one):

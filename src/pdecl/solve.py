@@ -254,6 +254,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
     """Points as coordinates, checked to be of the domain where their numbers are known."""
     coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
+    points = coords if isinstance(points, Points) else points
     names, bounds = problem.domain.names, problem.domain.bounds
     if coords.ndim != 2 or coords.shape[1] != len(names):
         raise ValueError(
@@ -262,8 +263,9 @@ def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
         )
     if coords.shape[0] == 0:
         raise ValueError("points: there are none.")
-    if is_concrete(coords):
-        given, (low, high) = np.asarray(coords), np.asarray(bounds).T  # not in JAX: it may be tracing
+    if all(map(is_concrete, jax.tree.leaves(points))):
+        # Not with `coords`, which inside jit are not known although the points are.
+        given, (low, high) = np.asarray(points, float), np.asarray(bounds).T
         slack = 1e-9 * (high - low)
         outside = ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
         if outside.any():

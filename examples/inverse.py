@@ -27,7 +27,6 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.optimize import minimize
 
 import pdecl
-from pdecl.compiled import compile
 from pdecl.experiment import training_phis
 from pdecl.problems import SPLITS
 
@@ -111,7 +110,7 @@ def main() -> None:
             "Darcy's ν is a field of two values; this example is for Burgers and convection."
         )
     places = np.random.default_rng(options.seed).uniform(0.02, 0.98, (options.sensors, 2))
-    solver = compile(trained, phis=options.phis, functions=options.functions, at=places)
+    solver = pdecl.compile(trained, phis=options.phis, functions=options.functions, at=places)
     prior = Prior.of(training_phis(trained.experiment))
     results = []
     for number, phi in enumerate(law.sample(SPLITS["test"].seed, options.count)):

@@ -23,6 +23,7 @@ from pdecl.dataset import DatasetError
 from pdecl.experiment import basis_of, keys_of
 from pdecl.presets import preset
 from pdecl.problems import Burgers, Convection, Darcy
+from pdecl.refine import Means
 from pdecl.streaming.phi import screen
 from pdecl.streaming.results import Results
 from pdecl.trained import Trained
@@ -118,6 +119,8 @@ def test_one_phi_is_a_batch_of_one(tmp_path):
 def test_help_teaches():
     shown = CliRunner().invoke(app, ["solve", "--help"], env={"COLUMNS": "200"}).output
     for word in ("--phi", "--sample", "--grid", "--points", "--out", "Examples", "--json", "goes on"):
+        assert word in shown
+    for word in ("--bound", "--tolerance", "--refine", "conjugate gradients"):
         assert word in shown
 
 
@@ -249,6 +252,91 @@ def test_distance_from_the_law():
         assert novelty(usual).max() < 1.3
         assert 0.2 < np.median(novelty(usual)) < 1
         assert novelty(strange(usual)).min() > streaming.FAR
+
+
+@pytest.fixture(scope="module")
+def wells(tmp_path_factory):
+    """A Darcy model that nothing was taught, on a tiny grid, and five ν of which one is refused."""
+    folder = tmp_path_factory.mktemp("wells")
+    model = small("darcy", grid=17)
+    model.save(folder / "model.safetensors")
+    nu = model.law.sample(3, 5)
+    nu[1, 4, 4] = -1.0
+    np.savez(folder / "phi.npz", nu=nu)
+    np.savetxt(folder / "points.csv", POINTS, delimiter=",", header="x,y", comments="")
+    return folder, model, nu
+
+
+def judge(folder, *arguments):
+    return run(folder, "--phi", folder / "phi.npz", "--json", "--batch", 2, *arguments)
+
+
+def test_bounds_are_written_and_those_above_the_tolerance_named(wells, tmp_path):
+    folder, model, nu = wells
+    good = [0, 2, 3, 4]
+    expected = model.bound(model.solve(nu[good]))
+    between = float(np.sort(expected.relative)[1])
+    result = judge(folder, "--tolerance", between, "--out", tmp_path / "a.h5")
+    assert result.exit_code == 0, result.output
+    found, summary = answers(tmp_path / "a.h5"), json.loads(result.stdout)
+    np.testing.assert_allclose(found["bound"][good], expected.bound, rtol=1e-6)
+    np.testing.assert_allclose(found["relative_bound"][good], expected.relative, rtol=1e-6)
+    assert np.isnan(found["relative_bound"][1])
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["relative_bound"].attrs["norm"] == expected.norm
+    over = [place for place, r in zip(good, expected.relative, strict=True) if r > between * (1 + 1e-9)]
+    assert summary["over_tolerance_count"] == len(over) == 2
+    assert [bad["number"] for bad in summary["over_tolerance"]] == over
+    np.testing.assert_allclose(summary["largest_relative_bound"], max(expected.relative), rtol=1e-6)
+    assert "exceeds the tolerance" in result.stderr
+    assert b"exceeds the tolerance" in found["message"][over[0]]
+    assert [bad["number"] for bad in summary["bad"]] == [1]
+    result = judge(folder, "--bound", "--out", tmp_path / "b.npz")
+    plain = np.load(tmp_path / "b.npz")
+    np.testing.assert_array_equal(plain["relative_bound"], found["relative_bound"])
+    assert "over_tolerance" not in json.loads(result.stdout)
+    assert (plain["refined"] == Means.NOTHING).all()
+
+
+def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
+    folder, model, nu = wells
+    words = ["--tolerance", 1e-6, "--refine", "--derivatives", "x", "--out"]
+    assert judge(folder, *words, tmp_path / "a.h5").exit_code == 0
+    whole, out = answers(tmp_path / "a.h5"), tmp_path / "b.h5"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+        assert judge(folder, *words, out).exit_code == 130
+    for changed in (["--tolerance", 1e-5, "--refine"], ["--tolerance", 1e-6], ["--bound"], []):
+        result = judge(folder, *changed, "--derivatives", "x", "--out", out)
+        assert result.exit_code == 2
+        assert "what is asked of the bounds differs" in result.output.replace("\n", " ")
+    result = judge(folder, *words, out)
+    assert result.exit_code == 0, result.output
+    assert_same(answers(out), whole)
+    summary = json.loads(result.stdout)
+    assert (summary["count"], summary["solved_now"]) == (5, 3)
+    assert summary["refined_by"] == {"CONJUGATE_GRADIENTS": 4}
+    assert (summary["refined"], summary["over_tolerance_count"]) == (4, 0)
+    good = [0, 2, 3, 4]
+    assert (whole["relative_bound"][good] <= 1e-6).all()
+    truth = model.law.reference(nu[good])
+    for place, (x, y) in enumerate(POINTS[1:2], 1):  # (0.5, 0.9): between two nodes along y
+        i, j, rest = round(16 * x), int(16 * y), 16 * y % 1
+        values = (1 - rest) * truth[:, i, j] + rest * truth[:, i, j + 1]
+        np.testing.assert_allclose(whole["u"][good, place], values, rtol=1e-4)
+
+
+def test_a_tolerance_that_cannot_be_reached(wells):
+    folder, _, _ = wells
+    result = judge(folder, "--tolerance", 1e-15, "--refine")
+    assert result.exit_code == 0, result.output
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["refined"] for line in found] == ["NOT_REACHED", "NOTHING", *["NOT_REACHED"] * 3]
+    assert 1e-15 < found[0]["relative_bound"] < 1e-9
+    assert found[1]["relative_bound"] is None
+    assert "numbers 0, 2, 3, 4); --refine did not reach it" in result.stderr.replace("\n", " ")
+    text = run(folder, "--phi", folder / "phi.npz", "--bound").stdout.splitlines()
+    assert text[0].split("\t")[:4] == ["number", "status", "distance", "relative_bound"]
 
 
 def stop_after(monkeypatch, batches, act):
@@ -503,6 +591,10 @@ def test_files_of_the_wrong_kind(tmp_path):
         (["--sample", "7,3", "--out", "a.txt"], "written as .h5"),
         (["--sample", "7,10000000000", "--out", "a.mat"], "a .mat file holds arrays below 4 GB"),
         (["--sample", "7,3", "--grid", "2,2"], "not both"),
+        (["--sample", "7,3", "--tolerance", "0"], "--tolerance must be a positive number"),
+        (["--sample", "7,3", "--tolerance", "-1e-3"], "--tolerance must be a positive number"),
+        (["--sample", "7,3", "--tolerance", "nan"], "--tolerance must be a positive number"),
+        (["--sample", "7,3", "--refine"], "--refine needs --tolerance"),
     ],
 )
 def test_mistakes_are_explained(arguments, message, folder, tmp_path, monkeypatch):

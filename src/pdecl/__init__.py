@@ -1,7 +1,16 @@
 """pdecl: neural networks that obey partial differential equations."""
 
+from .bounds import ErrorBound as ErrorBound
+from .bounds import Estimator as Estimator
+from .bounds import bound as bound
+from .bounds import calibrate as calibrate
 from .checkpoint import CheckpointError as CheckpointError
 from .checkpoint import Checkpoints as Checkpoints
+from .compiled import Compiled as Compiled
+from .compiled import compile as compile
+from .compiled import examine as examine
+from .compiled import load_compiled as load_compiled
+from .compiled import recommend as recommend
 from .condition import Energy as Energy
 from .condition import Enforce as Enforce
 from .condition import Fit as Fit
@@ -12,6 +21,7 @@ from .grid import GridBasis as GridBasis
 from .history import History as History
 from .networks import FNO as FNO
 from .networks import MLP as MLP
+from .networks import Creased as Creased
 from .networks import DeepONet as DeepONet
 from .networks import ExactInitial as ExactInitial
 from .networks import InSingle as InSingle
@@ -20,6 +30,9 @@ from .networks import Mollified as Mollified
 from .networks import Periodic as Periodic
 from .points import Points as Points
 from .problem import Problem as Problem
+from .refine import Means as Means
+from .refine import Refined as Refined
+from .refine import refine as refine
 from .solve import Solution as Solution
 from .solve import propose as propose
 from .solve import solve as solve

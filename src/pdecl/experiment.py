@@ -27,6 +27,7 @@ class Network:
     """Which network, how many functions, how large; `options` are its other arguments.
 
     - `periodic`: a coordinate, and up to which wave, that the network sees through sines and cosines.
+    - `creases`: how many curves the functions crease along, and how many functions along each.
     - `wall`: functions are zero on the boundary of the box.
     """
 
@@ -37,6 +38,7 @@ class Network:
     options: Mapping[str, Any] = field(default_factory=dict)
     periodic: tuple[str, int] | None = None
     wall: bool = False
+    creases: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,9 @@ def from_dict(plain: Mapping[str, Any]) -> Experiment:
     """The experiment that `as_dict` described; a ValueError says what does not belong."""
     try:
         network = dict(plain["network"])
-        if network.get("periodic") is not None:
-            network["periodic"] = tuple(network["periodic"])
+        for name in ("periodic", "creases"):
+            if network.get(name) is not None:
+                network[name] = tuple(network[name])
         return Experiment(
             **{**plain, "network": Network(**network), "training": Training(**plain["training"])}
         )
@@ -166,6 +169,10 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
             options["features"] = networks.Periodic(problem, name, waves=waves)
         kind = _named("network", network.kind, _NETWORKS)
         basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
+        if network.creases is not None:
+            creases, along = network.creases
+            level = kind(problem, creases, network.width // 2, 3, **options, key=jr.fold_in(key, 1))
+            basis = networks.Creased(basis, level, creases, along)
     return networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
 
 

@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 
 from . import storage
+from .bounds import ErrorBound, bound
 from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
 from .problem import Problem
 from .problems import Law
@@ -46,6 +47,10 @@ class Trained:
             return propose(problem, self.basis, phi, batch=True, **options)
         options = {"solver": solver_of(self.experiment), **options}
         return solve(problem, self.basis, phi, batch=True, **options)
+
+    def bound(self, solution: Solution, **options: Any) -> ErrorBound:
+        """A bound of the error of this basis' solutions, hard or soft; `options` go to `pdecl.bound`."""
+        return bound(self.law, solution, **options)
 
     def save(self, path: str | os.PathLike[str], single: bool = False) -> None:
         """Writes one safetensors file with the experiment in its header; `pdecl.load` reads it.

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from .. import streaming
 from ..progress import counting_bar
+from ..refine import Means
 from ..trained import Trained, load
 from .common import explaining, print_json, stop
 
@@ -67,6 +68,19 @@ def solve(
     batch: Annotated[
         int | None, typer.Option(min=1, help="φ solved together; more is faster and takes more memory.")
     ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Write a bound of its error with every answer.")
+    ] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="1e-3",
+            help="The largest relative bound wanted; φ above are named. Implies --bound.",
+        ),
+    ] = None,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Refine the answers above the tolerance until they hold.")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file of another or finished command.")
     ] = False,
@@ -85,6 +99,13 @@ def solve(
     those the basis was trained on is solved and counted: its [bold]distance[/] is
     measured in principal components of 1000 training φ, the farthest of which is 1.
 
+    With [bold]--bound[/] each answer has a bound of its error, from the residual and the
+    stability of the PDE; no reference is computed. [bold]relative_bound[/] is that of
+    ‖v − u‖ / ‖u‖, in the norm the file names. A φ whose bound exceeds [bold]--tolerance[/]
+    is answered all the same, and named; with [bold]--refine[/] it is solved again with
+    more points and more functions (Darcy: improved by conjugate gradients), and
+    named only if that does not suffice.
+
     [bold]Examples[/]
 
     pdecl solve burgers --sample 5,1000 --out u.h5         1000 φ of the law, all on 101 × 101
@@ -93,12 +114,15 @@ def solve(
 
     pdecl solve runs/darcy-hard-quick-0 --phi nu.npz --points wells.csv --out wells.npz
 
+    pdecl solve burgers --phi u0.mat --tolerance 1e-3 --refine --out u.h5    every bound ≤ 0.1%
+
     cat u0.jsonl | pdecl solve burgers --phi - --points sensors.csv --json | head
     """
     if (phi is None) == (sample is None):
         stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the law")
     if grid is not None and points is not None:
         stop("give --grid or --points, not both")
+    demand = _demand(bound, tolerance, refine)
     with explaining():
         trained = load(model)
         with _source(trained, phi, sample, name) as source:
@@ -110,9 +134,9 @@ def solve(
                 derivatives=derivatives.split(",") if derivatives else (),
             )
             if out is None:
-                _print_answers(trained, source, query, batch, as_json)
+                _print_answers(trained, source, query, batch, as_json, demand)
             else:
-                _write_answers(trained, source, query, batch, as_json, out, overwrite)
+                _write_answers(trained, source, query, batch, as_json, out, overwrite, demand)
 
 
 def _write_answers(
@@ -123,12 +147,13 @@ def _write_answers(
     as_json: bool,
     out: Path,
     overwrite: bool,
+    demand: streaming.Demand | None,
 ) -> None:
     show = sys.stderr.isatty()
     with _until_interrupted() as stopping, counting_bar("solving", source.count, show) as tell:
         summary = streaming.solve_stream(
             trained, source, out, query,
-            batch=batch, overwrite=overwrite, progress=tell, stopping=stopping,
+            batch=batch, demand=demand, overwrite=overwrite, progress=tell, stopping=stopping,
         )  # fmt: skip
     if as_json:
         print_json(summary.as_dict())
@@ -145,7 +170,12 @@ def _write_answers(
 
 
 def _print_answers(
-    trained: Trained, source: streaming.Source, query: streaming.Query, batch: int | None, as_json: bool
+    trained: Trained,
+    source: streaming.Source,
+    query: streaming.Query,
+    batch: int | None,
+    as_json: bool,
+    demand: streaming.Demand | None,
 ) -> None:
     numbers = len(query.coords) * len(query.names)
     if numbers > _PRINTED:
@@ -154,14 +184,16 @@ def _print_answers(
             "them with --out FILE, or ask for fewer with --points or --grid"
         )
     batch = batch or streaming.BATCH.get(trained.law.name, 16)
-    answering = streaming.Answering(trained, source.shape, query, batch)
-    tally, began = streaming.Tally(), time.perf_counter()
+    answering = streaming.Answering(trained, source.shape, query, batch, demand)
+    tally, began = streaming.Tally.begin(demand), time.perf_counter()
     try:
         if not as_json:
-            print(*_header(query), sep="\t", flush=True)
+            print(*_header(query, demand), sep="\t", flush=True)
         with _until_interrupted() as stopping:
             for answers in answering.stream(source):
-                tally.add(answers.start, answers.codes, answers.distance, answers.messages)
+                tally.add(
+                    answers.start, answers.codes, answers.distance, answers.messages, answers.bounds
+                )
                 for place in range(len(answers.codes)):
                     print(_json_line(answers, place) if as_json else _text_line(answers, place))
                 sys.stdout.flush()
@@ -175,12 +207,13 @@ def _print_answers(
     _complain(tally)
 
 
-def _header(query: streaming.Query) -> list[str]:
+def _header(query: streaming.Query, demand: streaming.Demand | None) -> list[str]:
     places = [f"({', '.join(f'{c:g}' for c in point)})" for point in query.places()]
     return [
         "number",
         "status",
         "distance",
+        *(["relative_bound"] if demand else []),
         *(f"{name}{place}" for name in query.names for place in places),
     ]
 
@@ -188,9 +221,9 @@ def _header(query: streaming.Query) -> list[str]:
 def _text_line(answers: streaming.Answers, place: int) -> str:
     number, status = answers.start + place, streaming.status_name(int(answers.codes[place]))
     values = np.concatenate([np.ravel(u[place]) for u in answers.values.values()])
-    return "\t".join(
-        [str(number), status, f"{answers.distance[place]:.3g}", *map(repr, values.tolist())]
-    )
+    bounds = [] if answers.bounds is None else [f"{answers.bounds.relative[place]:.3g}"]
+    distance = f"{answers.distance[place]:.3g}"
+    return "\t".join([str(number), status, distance, *bounds, *map(repr, values.tolist())])
 
 
 def _json_line(answers: streaming.Answers, place: int) -> str:
@@ -201,9 +234,21 @@ def _json_line(answers: streaming.Answers, place: int) -> str:
         "distance": answers.distance[place],
         "iterations": int(answers.iterations[place]),
         "residual": {name: values[place] for name, values in answers.residual.items()},
+        **_bounds_of(answers, place),
         **{name: values[place] for name, values in answers.values.items()},
     }
     return json.dumps(_finite(line), ensure_ascii=False)
+
+
+def _bounds_of(answers: streaming.Answers, place: int) -> dict[str, Any]:
+    if answers.bounds is None:
+        return {}
+    found = answers.bounds
+    return {
+        "bound": float(found.absolute[place]),
+        "relative_bound": float(found.relative[place]),
+        "refined": Means(int(found.means[place])).name,
+    }
 
 
 def _finite(value: Any) -> Any:
@@ -225,8 +270,20 @@ def _show(summary: streaming.Summary) -> None:
     table.add_row("status", ", ".join(f"{n} {status}" for status, n in tally.statuses.items()))
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
     table.add_row("time", f"{summary.seconds:.1f} s{speed}")
+    if tally.bounds is not None:
+        table.add_row("bounds", _bound_words(tally.bounds))
     table.add_row("written", plain["out"])
     Console().print(table)
+
+
+def _bound_words(bounds: streaming.BoundTally) -> str:
+    words, demand = f"relative bound at most {bounds.worst:.3g}", bounds.demand
+    if demand.tolerance is not None:
+        words += f"; {bounds.over_count} above the tolerance {demand.tolerance:g}"
+    if demand.refine:
+        how = ", ".join(f"{n} by {Means[name]!s}" for name, n in bounds.refined.items())
+        words += f"; {sum(bounds.refined.values())} refined{f' ({how})' if how else ''}"
+    return words
 
 
 def _complain(tally: streaming.Tally) -> None:
@@ -240,6 +297,7 @@ def _complain(tally: streaming.Tally) -> None:
         console.print(
             f"… and {tally.bad_count - len(tally.bad)} more; see status and message in the file."
         )
+    _complain_of_bounds(tally, console)
     if tally.far:
         console.print(
             f"[yellow]warning:[/] {tally.far} φ are outside the law that the basis was trained on: "
@@ -248,6 +306,29 @@ def _complain(tally: streaming.Tally) -> None:
             soft_wrap=True,
             highlight=False,
         )
+
+
+def _complain_of_bounds(tally: streaming.Tally, console: Console) -> None:
+    if tally.bounds is None or not tally.bounds.over_count:
+        return
+    bounds, tolerance = tally.bounds, tally.bounds.demand.tolerance
+    numbers = ", ".join(str(found["number"]) for found in bounds.over)
+    more = "" if bounds.over_count == len(bounds.over) else ", …"
+    advice = "--refine did not reach it" if bounds.demand.refine else "--refine refines them"
+    console.print(
+        f"[yellow]warning:[/] the relative bound of {bounds.over_count} φ exceeds the tolerance "
+        f"{tolerance:g} (numbers {numbers}{more}); {advice}.",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def _demand(bound: bool, tolerance: float | None, refine: bool) -> streaming.Demand | None:
+    if refine and tolerance is None:
+        stop("--refine needs --tolerance: how good must the answers be?")
+    if tolerance is not None and not (np.isfinite(tolerance) and tolerance > 0):
+        stop(f"--tolerance must be a positive number, such as 1e-3; found {tolerance:g}")
+    return streaming.Demand(tolerance, refine) if bound or tolerance is not None else None
 
 
 @contextmanager

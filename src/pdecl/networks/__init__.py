@@ -1,5 +1,6 @@
 """Networks that propose basis functions, and wrappers around them."""
 
+from .creased import Creased as Creased
 from .deeponet import DeepONet as DeepONet
 from .features import Periodic as Periodic
 from .fno import FNO as FNO

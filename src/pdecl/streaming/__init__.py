@@ -8,6 +8,8 @@ with open_phi("many.h5", trained.law) as source:
 
 from .answers import Answering as Answering
 from .answers import Answers as Answers
+from .demand import Bounds as Bounds
+from .demand import Demand as Demand
 from .novelty import FAR as FAR
 from .novelty import Novelty as Novelty
 from .phi import FromItems as FromItems
@@ -23,6 +25,7 @@ from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import solve_stream as solve_stream
 from .tally import REFUSED as REFUSED
+from .tally import BoundTally as BoundTally
 from .tally import Tally as Tally
 from .tally import status_name as status_name
 from .tally import usable as usable

@@ -14,14 +14,18 @@ from ..experiment import law_of, solver_of
 from ..points import Points
 from ..problem import Problem
 from ..problems import SPLITS
-from ..solve import propose, sizes_of, solve
+from ..solve import Solution, propose, sizes_of, solve
 from ..solvers import GaussNewton
 from ..status import Status
 from ..trained import Trained
+from .demand import Bounds, Demand, judged
 from .novelty import novelty_of
 from .phi import Batch, Source, screen
 from .query import Query
 from .tally import REFUSED, usable
+
+# What a solve finds, as fields of `Solution`.
+_MEASURED = ("weights", "residual", "iterations", "optimality", "violation", "code")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Answers:
     - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was refused.
     - `codes`: of `Status`, or `REFUSED`. `messages`: what is wrong, "" for nothing.
     - `residual`: for each condition, as in `Solution`. `distance`: see `Novelty`.
+    - `bounds`: of the errors, where they were asked for.
     """
 
     start: int
@@ -40,6 +45,7 @@ class Answers:
     residual: dict[str, np.ndarray]
     distance: np.ndarray
     messages: list[str]
+    bounds: Bounds | None = None
 
     @property
     def stop(self) -> int:
@@ -53,10 +59,18 @@ class Answering:
     whose answer is thrown away: one compilation, and no bad φ in reach of a good one.
     """
 
-    def __init__(self, trained: Trained, shape: tuple[int, ...], query: Query, batch: int):
+    def __init__(
+        self,
+        trained: Trained,
+        shape: tuple[int, ...],
+        query: Query,
+        batch: int,
+        demand: Demand | None = None,
+    ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
         self.trained, self.shape, self.query, self.batch = trained, shape, query, batch
+        self.demand = demand
         self.problem = problem_for(trained, shape)
         self.law = law_of(trained.experiment, _grid(shape))
         some = self.law.sample(SPLITS["train"].seed, 1)
@@ -71,12 +85,27 @@ class Answering:
             _answer(
                 self.problem, self.trained.basis, phi, self.points, solver_of(self.trained.experiment),
                 self.query.coords, self.query.derivatives, self.trained.experiment.method == "soft",
+                self.law.name == "darcy" and self.demand is not None,
             )
         )  # fmt: skip
         count = len(batch)
         refused = np.asarray([place not in good for place in range(count)])
+        bounds = None
+        if self.demand is not None:
+            bounds, better = judged(
+                self.trained, self._solution(phi, found), self.demand, found["nodes"], list(good)
+            )
+            for place, solution in better.items():
+                _replace(found, place, solution, self.query)
+            bounds = bounds.of(count, refused)
         blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
         codes = np.where(refused, REFUSED, found["code"][:count])
+        messages = [message or _words(int(code)) for message, code in zip(messages, codes, strict=True)]
+        if bounds is not None and self.demand is not None:
+            messages = [
+                message or self.demand.complaint(float(relative))
+                for message, relative in zip(messages, bounds.relative, strict=True)
+            ]
         return Answers(
             start=start,
             values={name: blank(self.query.arrange(u[:count])) for name, u in found["values"].items()},
@@ -84,9 +113,19 @@ class Answering:
             iterations=np.where(refused, 0, found["iterations"][:count]).astype(np.int32),
             residual={name: blank(r[:count]) for name, r in found["residual"].items()},
             distance=blank(self.novelty(phi[:count])),
-            messages=[
-                message or _words(int(code)) for message, code in zip(messages, codes, strict=True)
-            ],
+            messages=messages,
+            bounds=bounds,
+        )
+
+    def _solution(self, phi: np.ndarray, found: dict[str, Any]) -> Solution:
+        measured = jax.tree.map(jax.numpy.asarray, {name: found[name] for name in _MEASURED})
+        return Solution(
+            problem=self.problem,
+            basis=self.trained.basis,
+            phi=jax.numpy.asarray(phi),
+            points=self.points,
+            batched=True,
+            **measured,
         )
 
     def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
@@ -106,18 +145,37 @@ def _answer(
     coords: Any,
     derivatives: tuple[str, ...],
     soft: bool,
+    nodes: bool,
 ) -> dict[str, Any]:
+    """All about a batch. With `nodes` also u at the nodes of φ's grid, for which the network need not
+    run again here."""
     if soft:
         solution = propose(problem, basis, phi, batch=True, points=points, throw=False)
     else:
         solution = solve(problem, basis, phi, batch=True, points=points, solver=solver, throw=False)
     values = {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+    side = phi.shape[-1]
     return {
         "values": values,
-        "code": solution.code,
-        "iterations": solution.iterations,
-        "residual": solution.residual,
+        "nodes": solution(problem.domain.mesh(side, side)) if nodes else None,
+        **{name: getattr(solution, name) for name in _MEASURED},
     }
+
+
+def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query) -> None:
+    """Puts the answer of a refined φ, a batch of one, in the place of what was found at first."""
+    new = {"u": solution(query.coords)}
+    new |= {f"u_{d}": solution.d(*d)(query.coords) for d in query.derivatives}
+    for group, values in (("values", new), ("residual", solution.residual)):
+        found[group] = {name: _with(found[group][name], place, values[name]) for name in values}
+    for name in ("code", "iterations"):
+        found[name] = _with(found[name], place, getattr(solution, name))
+
+
+def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
+    values = np.array(values)
+    values[place] = np.asarray(new)[0]
+    return values
 
 
 def problem_for(trained: Trained, shape: tuple[int, ...]) -> Problem:

@@ -5,6 +5,9 @@
                           is wrong in words
     residual_…            for each condition
     iterations, distance
+    bound, relative_bound where asked for: of ‖v − u‖ and of ‖v − u‖ / ‖u‖, infinite where nothing can be
+                          said, NaN for a φ that was refused; the attribute "norm" says in which norm
+    refined               by which means the bound was reached; the attribute "codes" has the words
     done, complete        how many φ are written; whether that is all of them
 
 Where the number of φ is known, everything has its place in the file from the start. Only those places
@@ -21,13 +24,16 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ..refine import Means
 from ..status import Status
 from .answers import Answers
+from .demand import Bounds, Demand
 from .query import Query
 from .tally import PENDING, REFUSED, Tally
 
 _MESSAGE = 240  # bytes
 _GROWTH = 16
+_BOUNDS = ("bound", "relative_bound", "refined")
 
 
 class ResultError(OSError):
@@ -60,11 +66,13 @@ class Results:
         batch: int,
         fingerprint: dict[str, Any],
         about: dict[str, Any],
+        norm: str | None = None,
     ) -> "Results":
+        """A new file; one with bounds in it if their `norm` is given."""
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with h5py.File(path, "w", track_order=True) as file:
-                _lay_out(file, query, residuals, count, batch)
+                _lay_out(file, query, residuals, count, batch, norm)
                 for name, value in {"fingerprint": fingerprint, **about}.items():
                     file.attrs[name] = json.dumps(value) if isinstance(value, dict) else value
         except OSError as error:
@@ -78,7 +86,7 @@ class Results:
         results = cls(path)
         theirs = json.loads(results._file.attrs.get("fingerprint", "{}"))
         ours = json.loads(json.dumps(fingerprint))
-        differing = [name for name in ours if theirs.get(name) != ours[name]]
+        differing = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
         if differing:
             results.close()
             raise ResultError(
@@ -98,6 +106,9 @@ class Results:
             "distance": answers.distance,
             **{f"residual_{name}": values for name, values in answers.residual.items()},
         }
+        if answers.bounds is not None:
+            found = answers.bounds
+            columns |= dict(zip(_BOUNDS, (found.absolute, found.relative, found.means), strict=True))
         try:
             if self._grows and answers.stop > self._samples:
                 self._resize(answers.stop + (_GROWTH - 1) * len(answers.codes))
@@ -124,9 +135,9 @@ class Results:
         self._sync()
         self.complete = True
 
-    def tally(self) -> Tally:
+    def tally(self, demand: Demand | None = None) -> Tally:
         """What all φ written so far came to."""
-        return tally_of(self._file, self.done)
+        return tally_of(self._file, self.done, demand)
 
     def close(self) -> None:
         # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
@@ -154,18 +165,24 @@ class Results:
         os.fsync(self._file.id.get_vfd_handle())
 
 
-def tally_of(file: h5py.File, done: int) -> Tally:
+def tally_of(file: h5py.File, done: int, demand: Demand | None = None) -> Tally:
     """The tally of an open file, read in pieces."""
-    tally = Tally()
+    tally = Tally.begin(demand)
     for start in range(0, done, 10000):
         rows = slice(start, min(start + 10000, done))
         messages = [m.decode() for m in file["message"][rows]]
-        tally.add(start, file["status"][rows], file["distance"][rows], messages)
+        bounds = None if demand is None else Bounds(*(file[name][rows] for name in _BOUNDS))
+        tally.add(start, file["status"][rows], file["distance"][rows], messages, bounds)
     return tally
 
 
 def _lay_out(
-    file: h5py.File, query: Query, residuals: tuple[str, ...], count: int | None, batch: int
+    file: h5py.File,
+    query: Query,
+    residuals: tuple[str, ...],
+    count: int | None,
+    batch: int,
+    norm: str | None,
 ) -> None:
     samples = batch * _GROWTH if count is None else count
 
@@ -201,6 +218,13 @@ def _lay_out(
     column("distance", "f8")
     for name in residuals:
         column(f"residual_{name}", "f8")
+    if norm is not None:
+        for name, kind in zip(_BOUNDS, ("f8", "f8", "i1"), strict=True):
+            column(name, kind)
+        for name in _BOUNDS[:2]:
+            file[name].attrs["norm"] = norm
+        words = {int(means): str(means) for means in Means}
+        file["refined"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
     if query.order is None:
         for name, values in zip(query.columns, query.coords.T, strict=True):
             file[name] = values

@@ -4,7 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..environment import environment
 from ..trained import Trained
 from .answers import Answering, digest_of, problem_for
 from .convert import HDF5, convert, require_fits, require_kind
+from .demand import Demand, norm_of
 from .phi import Source
 from .query import Query, at_points, on_grid
 from .results import ResultError, Results
@@ -76,6 +77,7 @@ def solve_stream(
     query: Query,
     *,
     batch: int | None = None,
+    demand: Demand | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
     stopping: Callable[[], bool] = lambda: False,
@@ -84,6 +86,7 @@ def solve_stream(
 
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
+    - `demand`: bounds with the answers, and what they must be within.
     - `progress(k)` hears of k more. `stopping()` is asked after each batch.
 
     A call that was interrupted goes on where it was when it is made again. A file that is complete, or
@@ -96,7 +99,7 @@ def solve_stream(
     batch = batch or BATCH.get(trained.law.name, 16)
     stream = out if out.suffix in HDF5 else out.with_name(f"{out.name}.partial.h5")
     began, clock = time.perf_counter(), _Clock()
-    answering = Answering(trained, source.shape, query, batch)
+    answering = Answering(trained, source.shape, query, batch, demand)
     with _claim(out, stream, answering, source, overwrite) as results:
         first = results.done
         tell = progress or (lambda more: None)
@@ -111,7 +114,7 @@ def solve_stream(
                     break
             if not stopped:
                 results.finish()
-        tally, done = results.tally(), results.done
+        tally, done = results.tally(demand), results.done
     if not stopped and stream != out:
         convert(stream, out)
         stream.unlink()
@@ -128,6 +131,8 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),
     }
+    if answering.demand is not None:
+        fingerprint["what is asked of the bounds"] = asdict(answering.demand)
     if overwrite:
         stream.unlink(missing_ok=True)
     if not overwrite and stream != out and out.exists():
@@ -148,7 +153,8 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
         "environment": environment(),
     }
     names = answering.problem.names()
-    return Results.create(stream, query, names, source.count, answering.batch, fingerprint, about)
+    norm = None if answering.demand is None else norm_of(answering.trained)
+    return Results.create(stream, query, names, source.count, answering.batch, fingerprint, about, norm)
 
 
 def _digest(query: Query) -> str:

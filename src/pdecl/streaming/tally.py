@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..refine import Means
 from ..status import Status
+from .demand import Bounds, Demand
 from .novelty import FAR
 
 # Beside the codes of `Status`: a φ that its law's check refused, and one whose turn has not come.
@@ -24,20 +26,71 @@ def usable(code: int) -> bool:
 
 
 @dataclass
+class BoundTally:
+    """The largest of the relative bounds (infinite where one says nothing), and the φ above the
+    tolerance: the first of them with their bounds."""
+
+    demand: Demand
+    worst: float = 0.0
+    over: list[dict[str, Any]] = field(default_factory=list)
+    over_count: int = 0
+    refined: Counter[str] = field(default_factory=Counter)
+
+    def add(self, start: int, bounds: Bounds) -> None:
+        known = bounds.relative[~np.isnan(bounds.relative)]
+        self.worst = max(self.worst, float(known.max(initial=0.0)))
+        self.refined.update(Means(int(code)).name for code in bounds.means if code > Means.NOTHING)
+        for place in np.flatnonzero([self.demand.complaint(float(r)) for r in bounds.relative]):
+            self.over_count += 1
+            if len(self.over) < _SHOWN:
+                found = float(bounds.relative[place])
+                self.over.append({"number": start + int(place), "relative_bound": _finite(found)})
+
+    def as_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"largest_relative_bound": _finite(self.worst)}
+        if self.demand.tolerance is not None:
+            plain |= {"tolerance": self.demand.tolerance}
+            plain |= {"over_tolerance_count": self.over_count, "over_tolerance": self.over}
+        if self.demand.refine:
+            plain |= {"refined": sum(self.refined.values()), "refined_by": dict(self.refined)}
+        return plain
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+@dataclass
 class Tally:
-    """Counts by status, the φ without a usable answer (the first with their reasons), the far ones."""
+    """Counts by status, the φ without a usable answer (the first with their reasons), the far ones,
+    and what the bounds came to if they were asked for."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     bad: list[dict[str, Any]] = field(default_factory=list)
     bad_count: int = 0
     far: int = 0
     farthest: float = 0.0
+    bounds: BoundTally | None = None
 
     @property
     def count(self) -> int:
         return sum(self.statuses.values())
 
-    def add(self, start: int, codes: np.ndarray, distances: np.ndarray, messages: list[str]) -> None:
+    @classmethod
+    def begin(cls, demand: Demand | None) -> "Tally":
+        """An empty one, for answers of which that is demanded."""
+        return cls(bounds=None if demand is None else BoundTally(demand))
+
+    def add(
+        self,
+        start: int,
+        codes: np.ndarray,
+        distances: np.ndarray,
+        messages: list[str],
+        bounds: Bounds | None = None,
+    ) -> None:
+        if self.bounds is not None and bounds is not None:
+            self.bounds.add(start, bounds)
         self.statuses.update(status_name(int(code)) for code in codes)
         for place in np.flatnonzero([not usable(int(code)) for code in codes]):
             self.bad_count += 1
@@ -55,4 +108,5 @@ class Tally:
             "bad": self.bad,
             "outside_the_law": self.far,
             "largest_distance": self.farthest,
+            **(self.bounds.as_dict() if self.bounds else {}),
         }

@@ -27,7 +27,7 @@ class Network:
     """Which network, how many functions, how large; `options` are its other arguments.
 
     - `periodic`: a coordinate, and up to which wave, that the network sees through sines and cosines.
-    - `creases`: how many curves the functions crease along, and how many functions along each.
+    - `creases`: how many curves functions crease along, and which share of the functions does.
     - `wall`: functions are zero on the boundary of the box.
     """
 
@@ -38,7 +38,7 @@ class Network:
     options: Mapping[str, Any] = field(default_factory=dict)
     periodic: tuple[str, int] | None = None
     wall: bool = False
-    creases: tuple[int, int] | None = None
+    creases: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,10 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
         kind = _named("network", network.kind, _NETWORKS)
         basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
         if network.creases is not None:
-            creases, along = network.creases
-            level = kind(problem, creases, network.width // 2, 3, **options, key=jr.fold_in(key, 1))
+            creases, share = network.creases
+            width, level_key = network.width // 2, jr.fold_in(key, 1)
+            level = kind(problem, creases, width, 3, **options, key=level_key)
+            along = max(1, int(share * network.size / creases))
             basis = networks.Creased(basis, level, creases, along)
     return networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
 

@@ -51,7 +51,7 @@ def _burgers(method: str, name: str, seed: int) -> Experiment:
 
 
 def _convection(method: str, name: str, seed: int) -> Experiment:
-    """In "best" the functions see a code of β too, since the kink of the solution moves with β."""
+    """In "best" the functions see a code of β too, and some crease: the solution's kink moves with β."""
     hard = method == "hard"
     kind = "MLP" if hard else "DeepONet"
     statement: dict = {"data_weight": 10.0}
@@ -65,8 +65,8 @@ def _convection(method: str, name: str, seed: int) -> Experiment:
         judge |= {"points": 166, "face_points": 42}
         training = Training(200 if hard else 4000, 4, 1e-3, mean="mean")
     else:
-        network = Network("Modulated", 400, 512, 4)
-        training = Training(4500 if hard else 20000, 8, 5e-4, single=True)
+        network = Network("Modulated", 400, 512, 4, creases=(1, 0.25))
+        training = Training(8000 if hard else 20000, 8, 6e-4, single=True, optimiser="muon")
     return Experiment(
         "convection", method, name, network, training, statement=statement, judge=judge, seed=seed
     )

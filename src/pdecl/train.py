@@ -95,6 +95,8 @@ def fit(
     phis = None if phis is None else problem.check(phis, batch=True)
     _require_enough(phis, batch)
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
+    # An array of weak type becomes a strong one in the first step, and the second would compile again.
+    parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
     step = _make_step(rest, optimiser, complete(solver), method, batch, mean, fitted_too, single)
     problems = (problem, judge)
 

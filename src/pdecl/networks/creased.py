@@ -36,7 +36,7 @@ class Creased(eqx.Module):
         if not blur > 0:
             raise ValueError(f"Creased: blur must be positive; found {blur}.")
         self.basis, self.level, self.along = basis, level, along
-        self.log_blur = jnp.full(creases, jnp.log(blur))
+        self.log_blur = jnp.full(creases, jnp.log(blur), float)
 
     def at(self, phi: Any) -> "Creased":
         parts = (bases.specialise(self.basis, phi), bases.specialise(self.level, phi))

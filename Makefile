@@ -22,7 +22,7 @@ demo: $(SHIPPED:%=demo/runs/%/evaluation.json)  ## solve unseen φ with the trai
 	$(BIN)/pdecl report demo/runs --out demo/report --no-studies
 
 # Darcy's φ have 421 × 421 nodes and take seconds each; a few of the 50 do.
-demo/runs/darcy/evaluation.json: COUNT := --count 5
+demo/runs/darcy/evaluation.json: COUNT := --count 3
 demo/runs/%/evaluation.json: | $(READY)
 	$(BIN)/pdecl evaluate $* $(COUNT) --out $(@D) --cache demo/data
 

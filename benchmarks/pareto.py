@@ -1,0 +1,269 @@
+"""Error against time for one φ: the layer, soft networks and numerical solvers on one machine.
+
+    python benchmarks/pareto.py                                  the bases that come with the package
+    python benchmarks/pareto.py --model convection=runs/mine --soft convection=runs/soft
+    python benchmarks/pareto.py --quick --out FOLDER             tiny and untrained: does it run?
+
+Times are warm medians for one φ of a batch, full standard grid, with φ and answers on the device. For
+some methods also: mean u² with its gradient with respect to φ; a query at ten points of the grid; and
+the call a user makes (checks of φ and copies included). Errors are relative L2, mean over the test φ,
+for Darcy against the 421² five-point solution (and, for a few φ, against the pixel truth). "Paid back"
+counts the queries after which training and compiling have saved time over the fastest numerical solver
+whose error is no larger: "never" where that solver is the faster one.
+
+Writes pareto-DEVICE.json after each problem, and with it pareto-PROBLEM-DEVICE.png and a table in
+pareto-PROBLEM-DEVICE.md. What did not fit, or was not reached in `--seconds`, is listed as left out.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+from pareto_exponents import exponents
+from pareto_measure import Clock, Row, Trial
+from pareto_methods import Case, Method, layers, soft
+from pareto_report import caption, comparisons, figure, markdown, table
+from pareto_rivals import rivals
+from rich.console import Console
+from timing import machine, save
+
+import pdecl
+from pdecl import figures, results, runs
+from pdecl.experiment import basis_of, from_dict
+from pdecl.presets import preset
+from pdecl.problems import NAMES, SPLITS
+from pdecl.problems.darcy_reference import pixel_truth
+from pdecl.trained import Trained, shipped
+
+_FUNCTIONS = (96, 48, 160, 24)
+_GRIDS = (421, 211, 141, 85)
+_ORDER = ("burgers", "convection", "darcy")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options(arguments)
+    console = Console(width=220, log_path=False)
+    clock, platform = Clock(options.seconds), jax.default_backend()
+    left = [name for name in _ORDER if name in options.problems]
+    path = options.out / f"pareto-{platform}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    while left:
+        share = (options.seconds - clock.elapsed) / len(left)
+        problem = left.pop(0)
+        trained = _model(problem, options)
+        if trained is None:
+            console.print(f"{problem}: no basis comes with the package; give one by --model.")
+            continue
+        found[problem] = _one(trained, options, Clock(share), console, platform)
+        save(path, found)
+
+
+def _one(
+    trained: Trained, options: argparse.Namespace, clock: Clock, console: Console, platform: str
+) -> dict[str, Any]:
+    """All of one problem: what is most wanted first."""
+    problem = trained.law.name
+    trial, case = _trial(trained, options, clock)
+    console.log(f"{problem}: {len(trial.tests)} test φ are solved for; preparing the layer")
+    sizes: Sequence[int] = _GRIDS if problem == "darcy" else _FUNCTIONS
+    if options.quick:
+        sizes = [case.shape[0]] if problem == "darcy" else [8]
+    ours = layers(case, options.phis, sizes)
+    rows: list[Row] = []
+    methods: list[Method] = []
+
+    def measured(method: Method) -> None:
+        row = trial.row(method)
+        methods.append(method)
+        rows.append(row)
+        fastest = min((row.per_phi(batch) for batch in row.grid), default=float("nan"))
+        console.log(f"{method.name}, {method.setting}: {row.error:.2e}, {1e6 * fastest:.3g} µs at best")
+
+    skipped: dict[str, dict[str, str]] = {}
+    if few := ours.too_many():
+        why = f"{options.phis} training φ do not give as many directions"
+        skipped["compiled layer"] = {f"N = {size}": why for size in few}
+    late = {"further settings": "most of the time for this problem was used up"}
+    made = ours.methods()
+    measured(next(made))  # the others are made as they are asked for
+    others = list(rivals(case, options.quick))
+    for method in (m for m in others if m.main):
+        measured(method)
+    if problem in options.soft:
+        measured(soft(case, pdecl.load(options.soft[problem])))
+    console.log("gradients, ten points, calls")
+    for place, (method, row) in enumerate(zip(methods, rows, strict=True)):
+        trial.extras(method, row, small_too=place < 2)
+    for method in made:
+        measured(method)
+        trial.extras(method, rows[-1], small_too=False)
+        if clock.late(0.5):
+            skipped["layer"] = late
+            break
+    for method in (m for m in others if not m.main):
+        measured(method)
+    if clock.late(0.4):
+        skipped["layer"] = late
+    elif not options.quick:
+        for method in ours.further():
+            measured(method)
+    console.log("exponents")
+    slopes = exponents(ours, rows, trial, options.quick)
+    skipped |= {f"{row.name}, {row.setting}": row.left_out for row in rows if row.left_out}
+    return _report(trained, options, case, trial, rows, slopes, skipped, ours.seconds, console, platform)
+
+
+def _report(
+    trained: Trained,
+    options: argparse.Namespace,
+    case: Case,
+    trial: Trial,
+    rows: list[Row],
+    slopes: dict[str, Any],
+    left_out: dict[str, dict[str, str]],
+    offline: float,
+    console: Console,
+    platform: str,
+) -> dict[str, Any]:
+    problem, training = trained.law.name, _training(trained, options)
+    facts = {
+        "machine": machine(),
+        "tests": len(trial.tests),
+        "grid": " × ".join(map(str, case.shape)),
+        "against": {
+            "darcy": f"the five-point solution on {case.shape[0]}²",
+            "burgers": "ETDRK4 converged to 1e-9",
+            "convection": "the exact solution",
+        }[problem],
+        "batches": list(options.batches),
+        "offline_seconds": offline,
+        "training_phis": options.phis if problem != "darcy" else 0,
+        "truths": 0 if trial.truth is None else len(trial.truth),
+    }
+    comparison = comparisons(rows, training)
+    text = caption(problem, rows, comparison, training, facts)
+    console.print(table(problem, rows, options.batches, comparison))
+    console.print(text, soft_wrap=True)
+    for name, series in slopes.items():
+        console.print(f"time ~ ({name})^{series['exponent']:.2f}", highlight=False)
+    for name, why in left_out.items():
+        console.print(f"left out of {name}: {'; '.join(f'{k}: {v}' for k, v in why.items())}")
+    stem = options.out / f"pareto-{problem}-{platform}"
+    options.out.mkdir(parents=True, exist_ok=True)
+    title = figures.title(problem, asdict(trained.law))  # type: ignore[call-overload]
+    figure(stem.with_suffix(".png"), title, rows, options.batches, text)
+    written = markdown(problem, rows, options.batches, comparison)
+    stem.with_suffix(".md").write_text(f"{written}\n\n{text}\n")
+    return {
+        **facts,
+        "experiment": trained.experiment.as_dict(),
+        "training": training,
+        "caption": text,
+        "rows": [_plain(row) for row in rows],
+        "comparison": comparison,
+        "exponents": slopes,
+        "left_out": left_out,
+    }
+
+
+def _trial(trained: Trained, options: argparse.Namespace, clock: Clock) -> tuple[Trial, Case]:
+    """The test φ with their solutions, and as many φ more as the largest batch needs."""
+    law, seed = trained.law, SPLITS["test"].seed
+    # For Darcy no program's time depends on what is in φ, so that its batches repeat the test φ.
+    darcy = law.name == "darcy"
+    wanted = options.darcy_tests if darcy else options.tests
+    phis = law.sample(seed, wanted if darcy else max(wanted, *options.batches))
+    tests = law.reference(phis[:wanted])
+    truth = None
+    if darcy and options.truths:
+        truth = pixel_truth(phis[: min(options.truths, len(tests))])
+    case = Case(trained, phis.shape[1:])
+    return Trial(phis, tests, truth, options.batches, options.patience, clock), case
+
+
+def _model(problem: str, options: argparse.Namespace) -> Trained | None:
+    if options.quick:
+        plan = preset(problem).with_overrides(size=24, width=24, depth=2)
+        plan = replace(plan, grid=13, law={"grid": 13}) if problem == "darcy" else plan
+        options_ = {"modes": 3} if problem == "darcy" else plan.network.options
+        plan = plan.with_overrides(options=options_)
+        return Trained(plan, basis_of(plan, jr.key(0)))
+    place = options.model.get(problem, problem)
+    return pdecl.load(place) if place != problem or problem in shipped() else None
+
+
+def _training(trained: Trained, options: argparse.Namespace) -> dict[str, Any]:
+    """How long training took and on what, from the kept results or from the run's own folder."""
+    for path in sorted((Path(__file__).parents[1] / "results").glob("*.json")):
+        kept = results.read(path)
+        if from_dict(kept["experiment"]) == trained.experiment and kept["history"]["seconds"]:
+            return {"seconds": kept["history"]["seconds"], "device": kept["environment"]["device"]}
+    folder = Path(options.model.get(trained.law.name, ""))
+    if (folder / "history.json").is_file():
+        run = runs.read(folder)
+        return {"seconds": run.history.seconds[-1], "device": run.environment.get("device", "unknown")}
+    return {}
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """A row for JSON, which has neither infinity nor NaN."""
+    made = asdict(row)
+    number = lambda x: None if isinstance(x, float) and not np.isfinite(x) else x
+    return {name: number(value) for name, value in made.items()}
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    cpu, pair = jax.default_backend() == "cpu", "PROBLEM=FOLDER|FILE"
+    parser.add_argument("--problems", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--model", nargs="+", default=[], metavar=pair, help="bases in place of ours")
+    parser.add_argument("--soft", nargs="+", default=[], metavar=pair, help="soft networks to add")
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 50, 1000])
+    parser.add_argument("--phis", type=int, default=400, help="training φ to compile with (400)")
+    parser.add_argument("--tests", type=int, default=50, help="test φ (50)")
+    parser.add_argument(
+        "--darcy-tests", type=int, default=3 if cpu else 50, help="for Darcy (3 on a CPU, else 50)"
+    )
+    parser.add_argument(
+        "--truths", type=int, default=2, help="test φ to find Darcy's pixel truth for (2)"
+    )
+    parser.add_argument("--seconds", type=float, default=540, help="for all problems together (540)")
+    parser.add_argument(
+        "--patience", type=float, default=60.0 if cpu else 20.0, help="seconds that one run may take"
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny, untrained: to see that it runs")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder")
+    options = parser.parse_args(arguments)
+    options.batches = sorted(set(options.batches))
+    for name in ("model", "soft"):
+        wrong = [text for text in getattr(options, name) if text.partition("=")[0] not in NAMES]
+        if wrong or any("=" not in text for text in getattr(options, name)):
+            parser.error(f"--{name}: write {pair}, with a problem out of {', '.join(NAMES)}.")
+        setattr(options, name, dict(text.split("=", 1) for text in getattr(options, name)))
+    if options.quick:
+        options.batches, options.phis, options.truths = [2], 16, 0
+        options.tests = options.darcy_tests = 3
+    return options
+
+
+if __name__ == "__main__":
+    # Of a small factorisation's two threads one waits for the other, for milliseconds where others use
+    # the machine too. And two batched factorisations of one program wait for each other for ever where
+    # XLA has but two threads. Both are read when libraries are loaded, so the program starts anew.
+    settings = {"OPENBLAS_NUM_THREADS": "1", "PJRT_NPROC": str(max(8, os.cpu_count() or 1))}
+    if not settings.keys() <= os.environ.keys():
+        os.environ.update(settings | dict(os.environ))
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    jax.config.update("jax_enable_x64", True)
+    # A φ far from the training φ is answered all the same, and its error counts.
+    warnings.filterwarnings("ignore", message=".*outside the training law.*")
+    main()

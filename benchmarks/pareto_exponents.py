@@ -90,12 +90,15 @@ def _on_grids(layers: Layers, rows: list[Row], trial: Trial, quick: bool) -> dic
         if name != "layer":
             same = [row for row in same if row.facts.get("steps") == 6]
         series = sorted((row.facts["nodes"] ** 2, row.grid[1].seconds) for row in same)
-        found[f"grid nodes ({name}, batch 1)"] = _series(*map(list, zip(*series, strict=True)))
+        sizes, seconds = [size for size, _ in series], [time for _, time in series]
+        found[f"grid nodes ({name}, batch 1)"] = _series(sizes, seconds)
+    if quick:
+        return found
     nodes = min(layers.sizes)
     experiment = layers.case.trained.experiment
 
     def untrained() -> Iterator[tuple[int, Program]]:
-        for size in (8, 16) if quick else (64, 128, 256):
+        for size in (64, 128, 256):
             other = experiment.with_overrides(size=size)
             made = replace(layers.case.trained, experiment=other, basis=basis_of(other, jr.key(0)))
             method: Method = on_a_grid(layers.case, nodes, trained=made)

@@ -185,11 +185,11 @@ def plainly(
 
 
 def room() -> float:
-    """Megabytes that a program may use: most of the device's memory, half of a shared host's."""
+    """Megabytes that a program may use: most of the device's memory, a quarter of a shared host's."""
     stats = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return 0.9 * stats["bytes_limit"] / 1e6
-    return 0.5 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return 0.25 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _smaller(row: Row, kind: str, batch: int) -> tuple[int, Timing | None]:

@@ -26,7 +26,7 @@ demo/runs/darcy/evaluation.json: COUNT := --count 3
 demo/runs/%/evaluation.json: | $(READY)
 	$(BIN)/pdecl evaluate $* $(COUNT) --out $(@D) --cache demo/data
 
-quick: $(READY) ## train through the layer and with a soft penalty (about ten minutes), write a report
+quick: $(READY) ## train through the layer and with a soft penalty on all three problems, write a report
 	for problem in $(PROBLEMS); do for method in hard soft; do \
 	  $(BIN)/pdecl train $$problem --method $$method --out quick/$$problem-$$method --cache quick/data || exit 1; \
 	done; done

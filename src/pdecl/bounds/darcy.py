@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..problems.darcy_batch import _sines
+from ..problems.darcy_batch import poisson
 from ..problems.darcy_grid import face_coefficients, flux_balance
-from ..problems.darcy_reference import _poisson_symbol
 from ..solve import Solution
 from .record import ErrorBound, assemble
 from .sampling import on_mesh
@@ -47,7 +46,7 @@ def darcy_bound(solution: Solution) -> ErrorBound:
 def _one(nu: Float[Array, "n n"], v: Float[Array, "n n"]) -> dict[str, Float[Array, ""]]:
     faces, load = face_coefficients(nu), (nu.shape[-1] - 1.0) ** -2
     inner = jnp.pad(v[1:-1, 1:-1], 1)
-    flows = _differences(_poisson(flux_balance(faces, inner) - load))
+    flows = differences(jnp.pad(poisson(flux_balance(faces, inner) - load), 1))
     total = lambda weight: sum(jnp.sum(weight(c) * f**2) for c, f in zip(faces, flows, strict=True))
     plain, heavy = total(jnp.ones_like), total(lambda c: c)
     return {
@@ -60,17 +59,9 @@ def _one(nu: Float[Array, "n n"], v: Float[Array, "n n"]) -> dict[str, Float[Arr
 
 def energy_norm(nu: Float[Array, "n n"], f: Float[Array, "n n"]) -> Float[Array, ""]:
     """√ Σ ν (difference of f)² over the faces that interior nodes see."""
-    pairs = zip(face_coefficients(nu), _differences(f), strict=True)
+    pairs = zip(face_coefficients(nu), differences(f), strict=True)
     return jnp.sqrt(sum(jnp.sum(c * d**2) for c, d in pairs))
 
 
-def _differences(f: Float[Array, "n n"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def differences(f: Float[Array, "n n"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     return f[1:, 1:-1] - f[:-1, 1:-1], f[1:-1, 1:] - f[1:-1, :-1]
-
-
-def _poisson(load: Float[Array, "m m"]) -> Float[Array, "n n"]:
-    """The solution of the five-point −h²Δφ = load, zero on the boundary."""
-    nodes = load.shape[-1] + 2
-    sines = jnp.asarray(_sines(nodes))
-    transform = lambda f: sines @ f @ sines
-    return jnp.pad(transform(transform(load) / _poisson_symbol(nodes)), 1)

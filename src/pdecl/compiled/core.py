@@ -5,12 +5,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from .. import basis as bases
 from ..implicit import constant
 from ..jet import Entry
-from ..layer import weights_of
+from ..layer import Outcome, weights_of
 from ..points import Points
 from ..problem import Problem
 from ..solvers import GaussNewton
@@ -20,15 +20,10 @@ from .study import held_system
 from .surroundings import Surroundings
 
 
-class Found(eqx.Module):
-    """What the program returns for one φ, or for a batch."""
+class Found(Outcome):
+    """What the program returns for one φ, or for a batch; `weights` are those of the whole basis."""
 
-    weights: Float[Array, "*batch N"]
     residual: dict[str, Float[Array, "*batch"]]
-    iterations: Int[Array, "*batch"]
-    optimality: Float[Array, "*batch"]
-    violation: Float[Array, "*batch"]
-    code: Int[Array, "*batch"]
     distance: Float[Array, "*batch"]
     values: dict[str, Float[Array, "*batch q"]] | None
 
@@ -74,9 +69,10 @@ class Core(eqx.Module):
                 found = weights_of(system, self.solver)
             weights = found.weights if self.expansion is None else self.expansion @ found.weights
             return Found(
-                weights, system.residuals(found.weights), found.iterations, found.optimality,
-                found.violation, found.code, constant(self.surroundings.distance(phi)),
-                None if self.at is None else self._at(phi, system.split(found.weights)),
+                weights, found.code, found.iterations, found.optimality, found.violation,
+                residual=system.residuals(found.weights),
+                distance=constant(self.surroundings.distance(phi)),
+                values=None if self.at is None else self._at(phi, system.split(found.weights)),
             )  # fmt: skip
 
     def _at(self, phi: Any, shares: dict[str, Array]) -> dict[str, Array]:

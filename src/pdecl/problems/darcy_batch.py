@@ -26,17 +26,6 @@ def conjugate_gradients(
     """
     nodes = nu.shape[-1]
     faces = face_coefficients(nu, average)
-    sines = jnp.asarray(_sines(nodes), nu.dtype)
-    stretch = 2 - 2 * jnp.cos(jnp.pi * jnp.arange(1, nodes - 1, dtype=nu.dtype) / (nodes - 1))
-    symbol = stretch[:, None] + stretch
-
-    def transform(values: Array) -> Array:
-        # GPUs may round float32 products to TF32, which would lose the answer.
-        product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
-        return product(product(sines, values), sines)
-
-    def precondition(residual: Array) -> Array:
-        return transform(transform(residual) / symbol)
 
     def inner(one: Array, other: Array) -> Array:
         return jnp.sum(one * other, axis=(-2, -1), keepdims=True)
@@ -44,30 +33,44 @@ def conjugate_gradients(
     def step(_: Any, state: tuple[Array, ...]) -> tuple[Array, ...]:
         u, residual, direction, size = state
         image = flux_balance(faces, _pad(direction))
-        length = _ratio(size, inner(direction, image))
+        length = ratio(size, inner(direction, image))
         u = u + length * direction
         residual = residual - length * image
-        improved = precondition(residual)
+        improved = poisson(residual)
         size, before = inner(residual, improved), size
-        return u, residual, improved + _ratio(size, before) * direction, size
+        return u, residual, improved + ratio(size, before) * direction, size
 
     # The load is constant, but the compiler must not know: it would spend minutes on multiplying
     # it with the matrix of sines beforehand.
     load = 0 * nu[..., 1:-1, 1:-1] + (nodes - 1.0) ** -2
     u = jnp.zeros_like(load) if start is None else start[..., 1:-1, 1:-1]
     residual = load if start is None else load - flux_balance(faces, _pad(u))
-    direction = precondition(residual)
+    direction = poisson(residual)
     state = (u, residual, direction, inner(residual, direction))
     return _pad(jax.lax.fori_loop(0, steps, step, state)[0])
 
 
-def _ratio(above: Array, below: Array) -> Array:
+def ratio(above: Array, below: Array) -> Array:
     """above / below, and 0 where the solve is already exact and both vanish."""
     return jnp.where(below > 0, above / jnp.where(below > 0, below, 1), 0)
 
 
 def _pad(interior: Array) -> Array:
     return jnp.pad(interior, [(0, 0)] * (interior.ndim - 2) + [(1, 1), (1, 1)])
+
+
+def poisson(load: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """The solution on the interior nodes of the five-point −h²Δu = load, u = 0 on the boundary."""
+    nodes = load.shape[-1] + 2
+    sines = jnp.asarray(_sines(nodes), load.dtype)
+    stretch = 2 - 2 * jnp.cos(jnp.pi * jnp.arange(1, nodes - 1, dtype=load.dtype) / (nodes - 1))
+
+    def transform(values: Array) -> Array:
+        # GPUs may round float32 products to TF32, which would lose the answer.
+        product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+        return product(product(sines, values), sines)
+
+    return transform(transform(load) / (stretch[:, None] + stretch))
 
 
 def _sines(nodes: int) -> np.ndarray:

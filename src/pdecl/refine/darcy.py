@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..bounds.darcy import NORM, _differences, _poisson, energy_norm
+from ..bounds.darcy import NORM, differences, energy_norm
 from ..bounds.record import assemble
+from ..problems.darcy_batch import poisson, ratio
 from ..problems.darcy_grid import face_coefficients, flux_balance
 from ..solve import Solution
 from ..status import Status
@@ -58,17 +59,17 @@ def _until(
 
     def look(u: Array) -> tuple[Array, Array, Array]:
         residual = load - flux_balance(faces, u)
-        improved = _poisson(residual)
-        flows = zip(faces, _differences(improved), strict=True)
+        improved = jnp.pad(poisson(residual), 1)
+        flows = zip(faces, differences(improved), strict=True)
         upper = jnp.sqrt(sum(jnp.sum(f**2 / c) for c, f in flows))
         return residual, improved, assemble(upper, energy_norm(nu, u), {}, NORM).relative
 
     def step(state: _State) -> _State:
         size = _inner(state.residual, state.improved)
         image = flux_balance(faces, state.direction)
-        u = state.u + _ratio(size, _inner(image, state.direction)) * state.direction
+        u = state.u + ratio(size, _inner(image, state.direction)) * state.direction
         residual, improved, relative = look(u)
-        turn = _ratio(_inner(residual, improved), size)
+        turn = ratio(_inner(residual, improved), size)
         smaller = relative < state.least
         return _State(
             u, residual, improved, improved + turn * state.direction, relative,
@@ -91,8 +92,3 @@ def _until(
 
 def _inner(interior: Float[Array, "m m"], padded: Float[Array, "n n"]) -> Float[Array, ""]:
     return jnp.sum(interior * padded[1:-1, 1:-1])
-
-
-def _ratio(above: Float[Array, ""], below: Float[Array, ""]) -> Float[Array, ""]:
-    """above / below, and 0 where the solve is already exact and both vanish."""
-    return jnp.where(below > 0, above / jnp.where(below > 0, below, 1.0), 0.0)

@@ -38,7 +38,7 @@ def trained(folder):
 
 def test_help_teaches():
     shown = call("--help").output
-    for command in ("train", "evaluate", "solve", "data", "report", "info"):
+    for command in ("train", "evaluate", "solve", "compile", "data", "report", "info"):
         assert command in shown
         assert "Examples" in call(command, "--help").output
 

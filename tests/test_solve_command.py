@@ -19,12 +19,14 @@ from typer.testing import CliRunner
 from pdecl import streaming
 from pdecl.array_files import ArrayFile
 from pdecl.cli import app
+from pdecl.compiled import compile
+from pdecl.compiled.refusal import screen
 from pdecl.dataset import DatasetError
 from pdecl.experiment import basis_of, keys_of
 from pdecl.presets import preset
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.refine import Means
-from pdecl.streaming.phi import screen
+from pdecl.status import Status
 from pdecl.streaming.results import Results
 from pdecl.trained import Trained
 
@@ -214,7 +216,7 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     good = np.setdiff1d(np.arange(COUNT), [2, 5, 7])
     np.testing.assert_array_equal(found["u"][good], whole["u"][good])
     assert np.isnan(found["u"][[2, 5]]).all()
-    assert (found["status"][[2, 5]] == streaming.REFUSED).all()
+    assert (found["status"][[2, 5]] == Status.REFUSED).all()
     assert "beta has NaN" in found["message"][2]
     assert found["distance"][7] > streaming.FAR
 
@@ -339,6 +341,89 @@ def test_a_tolerance_that_cannot_be_reached(wells):
     assert text[0].split("\t")[:4] == ["number", "status", "distance", "relative_bound"]
 
 
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory):
+    """A compiled solver of the same model, and its answers to all φ, uninterrupted."""
+    folder = tmp_path_factory.mktemp("fast")
+    solver = compile(small("convection"), phis=24, functions=6)
+    solver.save(folder / "model.safetensors")
+    np.savetxt(folder / "points.csv", POINTS, delimiter=",", header="x,t", comments="")
+    np.savez(folder / "phi.npz", beta=PHI)
+    words = ["--phi", folder / "phi.npz", "--derivatives", "x,xt", "--bound"]
+    result = run(folder, *words, "--out", folder / "whole.h5")
+    assert result.exit_code == 0, result.output
+    return folder, solver, words
+
+
+def test_a_compiled_solver_answers_in_place_of_a_basis(fast, folder, tmp_path):
+    where, solver, _ = fast
+    found, expected = answers(where / "whole.h5"), solver(PHI)
+    close = {"rtol": 1e-6, "atol": 1e-9}
+    np.testing.assert_allclose(found["u"], expected(POINTS), **close)
+    np.testing.assert_allclose(found["u_x"], expected.d("x")(POINTS), **close)
+    np.testing.assert_allclose(found["u_xt"], expected.d("x", "t")(POINTS), **close)
+    np.testing.assert_array_equal(found["status"], expected.code)
+    for name, values in expected.residual.items():
+        np.testing.assert_allclose(found[f"residual_{name}"], values, rtol=1e-6)
+    np.testing.assert_allclose(
+        found["relative_bound"], small("convection").bound(expected).relative, rtol=1e-6
+    )
+    np.testing.assert_array_equal(found["distance"], answers(folder / "whole.h5")["distance"])
+    words = ["--sample", "7,3", "--grid", "3,2", "--out", tmp_path / "g.h5"]
+    assert run(where, *words, points=False).exit_code == 0
+    grid = expected(solver.core.problem.domain.mesh(3, 2))[:3].reshape(3, 3, 2)
+    np.testing.assert_allclose(answers(tmp_path / "g.h5")["u"], np.swapaxes(grid, 1, 2), **close)
+
+
+def test_a_compiled_solver_names_bad_phi(fast, tmp_path):
+    where, _, _ = fast
+    np.savez(tmp_path / "phi.npz", spoiled())
+    result = run(where, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.h5", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["statuses"]["REFUSED"], summary["outside_the_law"]) == (2, 1)
+    assert "must be positive" in result.stderr
+    good = np.setdiff1d(np.arange(COUNT), [2, 5, 7])
+    found, whole = answers(tmp_path / "a.h5"), answers(where / "whole.h5")
+    np.testing.assert_allclose(found["u"][good], whole["u"][good], rtol=1e-9)
+    assert np.isnan(found["u"][[2, 5]]).all()
+
+
+def test_a_compiled_solver_is_interrupted_and_resumed(fast, folder, tmp_path, monkeypatch):
+    where, _, words = fast
+    out = tmp_path / "a.h5"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+        assert run(where, *words, "--out", out).exit_code == 130
+    result = run(folder, *words, "--out", out)  # the basis that it was compiled from
+    assert "the model differs" in result.output.replace("\n", " ")
+    assert run(where, *words, "--out", out).exit_code == 0
+    assert_same(answers(out), answers(where / "whole.h5"))
+
+
+def test_a_compiled_solver_is_refined_with_its_whole_basis(fast, tmp_path):
+    where, _, _ = fast
+    words = ["--sample", "7,2", "--tolerance", 1e-2, "--refine", "--out", tmp_path / "a.h5", "--json"]
+    result = run(where, *words)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["refined_by"] == {"FUNCTIONS": 2}
+    assert (answers(tmp_path / "a.h5")["relative_bound"] <= 1e-2).all()
+
+
+def test_a_compiled_solver_of_darcy_keeps_to_its_grid(tmp_path):
+    model = small("darcy", grid=21)
+    solver = compile(model, phis=8)
+    nu = model.law.sample(3, 3)
+    source = streaming.FromRows(nu, model.law)
+    query = streaming.ask(solver, source.shape, grid=(6, 11), derivatives=["x"])
+    streaming.solve_stream(solver, source, tmp_path / "d.h5", query, batch=2)
+    expected = np.asarray(solver(nu)(solver.core.problem.domain.mesh(6, 11))).reshape(3, 6, 11)
+    np.testing.assert_allclose(answers(tmp_path / "d.h5")["u"], expected, rtol=1e-6, atol=1e-10)
+    other = streaming.FromRows(Darcy(grid=16).sample(3, 2), model.law)
+    with pytest.raises(ValueError, match=r"compiled for φ of shape \(21, 21\); found \(16, 16\)"):
+        streaming.solve_stream(solver, other, tmp_path / "e.h5", query)
+
+
 def stop_after(monkeypatch, batches, act):
     """Does something in the middle of a run: after that many batches were written."""
     write, written = Results.write, itertools.count(1)
@@ -411,6 +496,7 @@ KILLED = """
 import os, signal, sys, h5py, numpy as np
 from pathlib import Path
 from pdecl.streaming import Answers, Query
+from pdecl.status import Status
 from pdecl.streaming.results import Results
 
 query = Query(("x", "t"), np.zeros((3, 2)), {"point": np.arange(3)}, None)

@@ -27,7 +27,7 @@ class Network:
     """Which network, how many functions, how large; `options` are its other arguments.
 
     - `periodic`: a coordinate, and up to which wave, that the network sees through sines and cosines.
-    - `creases`: how many curves functions crease along, and which share of the functions does.
+    - `creased`: the share of the functions that crease along the law's front.
     - `wall`: functions are zero on the boundary of the box.
     """
 
@@ -38,7 +38,7 @@ class Network:
     options: Mapping[str, Any] = field(default_factory=dict)
     periodic: tuple[str, int] | None = None
     wall: bool = False
-    creases: tuple[int, float] | None = None
+    creased: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,8 @@ def from_dict(plain: Mapping[str, Any]) -> Experiment:
     """The experiment that `as_dict` described; a ValueError says what does not belong."""
     try:
         network = dict(plain["network"])
-        for name in ("periodic", "creases"):
-            if network.get(name) is not None:
-                network[name] = tuple(network[name])
+        if network.get("periodic") is not None:
+            network["periodic"] = tuple(network["periodic"])
         return Experiment(
             **{**plain, "network": Network(**network), "training": Training(**plain["training"])}
         )
@@ -154,6 +153,13 @@ def stated(law: Law, **statement: Any) -> Problem:
     return law.problem(**_words(statement))
 
 
+@cache
+def _front(law: Law) -> Problem:
+    if not hasattr(law, "front"):
+        raise ValueError(f"the law of {law.name!r} names no front for functions to crease along.")
+    return law.front()
+
+
 def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     """The untrained network."""
     network, problem = experiment.network, problem_of(experiment)
@@ -169,12 +175,9 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
             options["features"] = networks.Periodic(problem, name, waves=waves)
         kind = _named("network", network.kind, _NETWORKS)
         basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
-        if network.creases is not None:
-            creases, share = network.creases
-            width, level_key = network.width // 2, jr.fold_in(key, 1)
-            level = kind(problem, creases, width, 3, **options, key=level_key)
-            along = max(1, int(share * network.size / creases))
-            basis = networks.Creased(basis, level, creases, along)
+        if network.creased:
+            along = max(1, int(network.creased * network.size))
+            basis = networks.Creased(basis, _front(law_of(experiment)), along)
     return networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
 
 

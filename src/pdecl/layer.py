@@ -41,6 +41,7 @@ def weights_of(
     if system.is_affine:
         model = at_rest.scaled(1 / columns)
         p, multipliers, effort = minimise(model, ridge / columns**2, nothing, solver.linear)
+        effort = jax.tree.map(jnp.asarray, effort)  # outside `jit` its linear solve gives plain numbers
         weights, iterations, converged = p / columns, effort.steps, effort.converged
     else:
         start = nothing if initial is None else initial.astype(nothing.dtype)

@@ -15,6 +15,7 @@ class Status(enum.IntEnum):
     NONFINITE_INPUT = 5
     NONFINITE_NETWORK = 6
     NONFINITE_EQUATION = 7
+    REFUSED = 8
 
     def __str__(self) -> str:
         return _WORDS[self][0]
@@ -76,5 +77,11 @@ _WORDS = {
         "non-finite equation",
         "An equation is NaN or infinite although u and φ are finite: look for a division by zero or a "
         "root of a negative number at the points.",
+    ),
+    Status.REFUSED: (
+        "refused",
+        "This φ has entries that are NaN or infinite, the wrong length, or values that its law does not "
+        "allow; the message beside it says which. Correct it and solve again: the other φ are answered "
+        "all the same.",
     ),
 }

@@ -16,6 +16,8 @@ from .problem import Problem
 from .problems import Law
 from .solve import Solution, propose, solve
 
+COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -64,6 +66,11 @@ def load(name: str | os.PathLike[str]) -> Trained:
     """A trained basis: one that comes with the package ("burgers", …), a file, or a run's folder."""
     path = find(name)
     recipe = storage.recipe_in(path)
+    if recipe.get("kind") == COMPILED:
+        raise storage.ModelFileError(
+            f"{path} holds a compiled solver, not a trained basis: read it with pdecl.load_compiled, or "
+            "give it to `pdecl solve`. For anything else take the basis that it was compiled from."
+        )
     if "experiment" not in recipe:
         raise storage.ModelFileError(
             f"{path} does not say which experiment made it; fill a network of your own with "

@@ -11,6 +11,7 @@ import pdecl
 from pdecl.compiled import compile, load_compiled
 from pdecl.experiment import basis_of
 from pdecl.presets import preset
+from pdecl.status import Status
 
 TINY = {"size": 12, "width": 12, "depth": 1}
 
@@ -38,16 +39,45 @@ def test_one_bad_phi_of_a_batch(solver, trained):
     phi[1, 5], phi[2] = np.nan, -phi[2]
     with pytest.warns(UserWarning, match=r"φ number 1 is refused.*NaN.*φ number 2.*must be positive"):
         found = solver(phi)
-    bad = pdecl.Status.NONFINITE_INPUT
+    bad = Status.REFUSED
     assert found.status == [pdecl.Status.SOLVED, bad, bad, pdecl.Status.SOLVED]
+    assert (str(bad), bad.failed) == ("refused", True)
+    assert "Correct it" in bad.advice
     assert np.isnan(found.values[1:3]).all()
     good = solver(phi[[0, 3]])
     assert np.allclose(good.values, np.asarray(found.values)[[0, 3]], rtol=1e-9)
+    with pytest.raises(ValueError, match="φ number 1 is refused: it has entries that are NaN"):
+        solver(phi, throw=True)
+
+
+def test_one_phi_of_a_list_has_another_length(solver, trained):
+    phi = trained.law.sample(1, 4)
+    with pytest.warns(UserWarning, match=r"φ number 1 .* shape \(50,\).* φ number 2 .* not made of num"):
+        found = solver([phi[0], phi[1, :50], ["a", "b"], phi[3].tolist()])
+    assert [str(status) for status in found.status] == ["solved", "refused", "refused", "solved"]
+    np.testing.assert_array_equal(
+        found.code, [0, Status.REFUSED, Status.REFUSED, 0]
+    )  # as in files of answers
+    whole = solver(phi)
+    assert np.allclose(np.asarray(found.values)[[0, 3]], np.asarray(whole.values)[[0, 3]], rtol=1e-9)
+    assert np.array_equal(solver(phi[0].tolist()).values, solver(phi[0]).values)
+
+
+def test_a_bad_phi_of_ones_own_problem(reduced, fresh):
+    phi = np.asarray(fresh).copy()
+    phi[7, 1] = np.inf
+    with pytest.warns(UserWarning, match="φ number 7 is refused.*NaN or infinite"):
+        found = reduced(phi)
+    assert found.status.count(Status.REFUSED) == 1
+    assert found.status[7] is Status.REFUSED
 
 
 def test_one_bad_phi_alone_raises(solver, trained):
-    with pytest.raises(pdecl.SolveError, match="non-finite input"):
+    with pytest.raises(ValueError, match="φ is refused: it has entries that are NaN"):
         solver(np.full(101, np.nan))
+    with pytest.warns(UserWarning, match="must be positive"):
+        found = solver(-trained.law.sample(1, 1)[0], throw=False)
+    assert found.status is Status.REFUSED
 
 
 def test_a_wrong_shape_is_named(solver):
@@ -78,8 +108,10 @@ def test_a_file_brings_back_the_same_solver(solver, file, trained):
 def test_a_solver_of_ones_own_problem(reduced, fresh, tmp_path):
     path = tmp_path / "own.safetensors"
     reduced.save(path)
-    with pytest.raises(pdecl.ModelFileError, match="your own"):
+    with pytest.raises(pdecl.ModelFileError, match=r"your own.*load_compiled\(path, problem, basis\)"):
         load_compiled(path)
+    with pytest.raises(ValueError, match="a problem of your own"):
+        _ = reduced.trained
     problem = stated(nonlinear=True)
     again = load_compiled(path, problem, blank(network(problem)))
     assert np.array_equal(reduced(fresh).values, again(fresh).values)
@@ -93,8 +125,11 @@ def test_files_that_are_none(file, trained, tmp_path):
         load_compiled(cut)
     other = tmp_path / "network.safetensors"
     trained.save(other)
-    with pytest.raises(pdecl.ModelFileError, match=r"pdecl\.load"):
-        load_compiled(other)
+    for trained_one in (other, "burgers"):
+        with pytest.raises(pdecl.ModelFileError, match=r"not a compiled solver.*pdecl\.load,"):
+            load_compiled(trained_one)
+    with pytest.raises(pdecl.ModelFileError, match=r"not a trained basis.*pdecl\.load_compiled"):
+        pdecl.load(file)
     with pytest.raises(pdecl.ModelFileError, match="no such file"):
         load_compiled(tmp_path / "nothing.safetensors")
 

@@ -1,4 +1,4 @@
-"""Networks of a point: MLP, DeepONet, Modulated, Creased, and ones that are not ours."""
+"""Networks of a point: MLP, DeepONet, Modulated, and ones that are not ours."""
 
 import equinox as eqx
 import jax
@@ -10,7 +10,6 @@ from through_the_layer import check_gradient, left_over
 
 import pdecl
 from pdecl import basis as bases
-from pdecl.networks import Creased
 from pdecl.problems import named
 
 box = pdecl.Box(x=(0, 2), t=(-1, 1))
@@ -33,18 +32,7 @@ PHI = {"a": jnp.array([1.2, 1.9]), "c": jnp.array(0.3)}
 OTHER = {"a": jnp.array([1.7, 1.1]), "c": jnp.array(0.9)}
 
 
-def creased(problem, size, width, depth, *, key, **options):
-    basis = pdecl.Modulated(problem, size, width, depth, key=key, **options)
-    level = pdecl.Modulated(problem, 2, width, 2, key=jr.key(8), **options)
-    return Creased(basis, level, creases=2, along=3)
-
-
-NETWORKS = {
-    "MLP": pdecl.MLP,
-    "DeepONet": pdecl.DeepONet,
-    "Modulated": pdecl.Modulated,
-    "Creased": creased,
-}
+NETWORKS = {"MLP": pdecl.MLP, "DeepONet": pdecl.DeepONet, "Modulated": pdecl.Modulated}
 each_network = pytest.mark.parametrize("kind", NETWORKS.values(), ids=NETWORKS)
 
 
@@ -163,22 +151,3 @@ def test_a_plain_function_of_parameters_point_and_phi():
 
     parameters = (jr.normal(jr.key(0), (8, 3)), jr.normal(jr.key(1), (8,)))
     check_gradient(parameters, lambda p: left_over(PROBLEM, lambda x, phi: network(p, x, phi), PHI))
-
-
-def test_a_crease_lets_a_basis_follow_a_slope_that_jumps():
-    """|x − 1 − c t| in a basis whose level is known: exact as the blur goes to zero, and not without."""
-    lines = lambda x, phi: jnp.array([1.0, x[0], x[1], 1.0])
-    level = lambda x, phi: jnp.array([x[0] - 1 - phi * x[1]])
-    target = jnp.abs(MESH[:, 0] - 1 - 0.3 * MESH[:, 1])
-
-    def distance(basis):
-        functions = jax.vmap(lambda x: basis(x, 0.3))(MESH)
-        weights = jnp.linalg.lstsq(functions, target)[0]
-        return float(jnp.linalg.norm(functions @ weights - target) / jnp.linalg.norm(target))
-
-    assert distance(lines) > 0.3
-    assert distance(Creased(lines, level, 1, 1, blur=1e-9)) < 1e-7
-    with pytest.raises(ValueError, match="at least 5 functions; the basis has 4"):
-        Creased(lines, level, 1, 5)(MESH[0], 0.3)
-    with pytest.raises(ValueError, match="blur must be positive"):
-        Creased(lines, level, 1, 1, blur=0.0)

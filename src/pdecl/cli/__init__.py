@@ -2,6 +2,7 @@
 
 import typer
 
+from .compile import compile
 from .data import data
 from .evaluate import evaluate
 from .info import info
@@ -18,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (train, evaluate, solve, data, report, results, info):
+for command in (train, evaluate, solve, compile, data, report, results, info):
     app.command()(command)
 
 

@@ -4,6 +4,7 @@ solver = pdecl.compile(problem, basis, phis, functions=96, at=problem.domain.mes
 solution = solver(phi)
 """
 
+from .file import is_compiled as is_compiled
 from .file import load_compiled as load_compiled
 from .make import compile as compile
 from .recommend import Recommendation as Recommendation

@@ -22,12 +22,11 @@ from ..problem import Problem
 from ..solve import complete
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, make_plan
+from ..trained import COMPILED, find
 from .core import Core
 from .online import Rules
 from .solver import Compiled, phi_shapes
 from .surroundings import Surroundings
-
-_KIND = "compiled solver"
 
 
 def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
@@ -35,7 +34,7 @@ def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
     core, experiment = compiled.core, compiled.experiment
     arrays = _arrays(core)
     recipe = {
-        "kind": _KIND,
+        "kind": COMPILED,
         "arrays": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
         "functions": [[unknown, size] for unknown, size in core.plan.sizes],
         "steps": core.rules.steps,
@@ -46,6 +45,11 @@ def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
     if experiment is not None:
         recipe["experiment"] = experiment.as_dict()
     storage.save(path, {"basis": core.basis, "held": arrays}, recipe)
+
+
+def is_compiled(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds a compiled solver; `path` may be all that `pdecl.load` takes."""
+    return bool(storage.recipe_in(find(path)).get("kind") == COMPILED)
 
 
 def load_compiled(
@@ -59,9 +63,13 @@ def load_compiled(
     One that was made from a `Trained` needs nothing else. For another, `problem` and `basis` are those
     that it was compiled from; the basis may be untrained: its arrays are in the file.
     """
+    path = find(path)
     recipe = storage.recipe_in(path)
-    if recipe.get("kind") != _KIND:
-        raise storage.ModelFileError(f"{path} holds a network, not a compiled solver: use pdecl.load.")
+    if recipe.get("kind") != COMPILED:
+        raise storage.ModelFileError(
+            f"{path} holds a trained network, not a compiled solver: read it with pdecl.load, and "
+            "pdecl.compile makes a solver of it."
+        )
     try:
         experiment = from_dict(recipe["experiment"]) if "experiment" in recipe else None
         shapes = {name: (tuple(shape), dtype) for name, (shape, dtype) in recipe["arrays"].items()}
@@ -77,7 +85,8 @@ def load_compiled(
         solver = solver_of(experiment) if solver is None else solver
     if problem is None or basis is None:
         raise storage.ModelFileError(
-            f"{path} was compiled from a problem of your own: pass the same `problem` and `basis`."
+            f"{path} was compiled from a problem of your own, which no file holds. Read it in Python "
+            "with the same problem and basis: pdecl.load_compiled(path, problem, basis)."
         )
     like = {"basis": basis, "held": jax.tree.map(jnp.asarray, held)}
     filled = storage.load_into(like, path)

@@ -1,5 +1,6 @@
 """`compile`: from a trained basis to a solver. Everything here happens once, offline."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from .core import Core, answer
 from .online import Rules
 from .selection import choose, subset
 from .solver import Compiled
-from .study import Study, examine, sees_phi, usable, values_of
+from .study import Study, examine, rows_of, sees_phi, usable, values_of
 from .surroundings import survey
 
 Route = Literal["chosen", "all"]
@@ -109,7 +110,7 @@ def studied(
         count = 400 if phis is None else phis
         if basis is not None or not isinstance(count, int):
             raise TypeError("a Trained comes with its basis; `phis` says how many training φ to use.")
-        study = of_trained(problem, count, solver)
+        study = of_trained(problem, count, solver, reduce=reduce)
         return study, study.experiment
     if basis is None or phis is None:
         raise TypeError("give a problem, a basis and training φ (`problem.sample(key, 400)`).")
@@ -120,15 +121,27 @@ def studied(
 
 
 def of_trained(
-    trained: Trained, count: int = 400, solver: LinearSolver | GaussNewton | None = None
+    trained: Trained,
+    count: int = 400,
+    solver: LinearSolver | GaussNewton | None = None,
+    *,
+    reduce: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> Study:
-    """The study of a trained basis on the first of its training φ."""
+    """The study of a trained basis on the first of its training φ.
+
+    `reduce` says that fewer functions will be asked for: a basis that does not allow it is refused
+    before anything is solved. `progress` is that of `examine`.
+    """
     if trained.experiment.method == "soft":
         raise ValueError("a soft model proposes its weights and has nothing to solve for.")
+    problem = problem_of(trained.experiment)
     training = replace(trained.experiment.training, phis=count)
     phis = training_phis(replace(trained.experiment, training=training))
+    if reduce and phis is not None and sees_phi(problem, trained.basis, phis[0]):
+        raise ValueError(_NOT_REDUCED)
     solver = solver_of(trained.experiment) if solver is None else solver
-    study = examine(problem_of(trained.experiment), trained.basis, phis, solver)
+    study = examine(problem, trained.basis, phis, solver, progress)
     return replace(study, experiment=trained.experiment)
 
 
@@ -185,7 +198,7 @@ def _seeing(study: Study, points: int | None, route: Route, at: Any, rules: Rule
     sets = study.problem.draw(size)
     if route == "chosen" and any(study.open):
         sets = _subsets(study, choose(study, count, None))
-    rows = _rows(study.problem, study.plan, sets)
+    rows = rows_of(study.problem, study.plan, sets)
     return Core(
         problem=study.problem, basis=study.basis, sets=sets, plan=study.plan, jets=None, expansion=None,
         weighing=None, norm=None, surroundings=survey(study.phis, study.kept, study.held_out, None),
@@ -207,7 +220,7 @@ def _blind(
     else:
         sets, held = _drawn(study)
         numbers = tuple(np.arange(len(points)) for points in sets)
-    rows = _rows(study.problem, plan, sets)
+    rows = rows_of(study.problem, plan, sets)
     lean = _all_fitted(study.problem) and rows >= plan.size
     jets = reduction.reduced_jets(held, numbers, expansion, plan)
     answers = _coefficients(study, expansion)
@@ -334,10 +347,6 @@ def _queried(study: Study, phis: Any, weights: Array, coords: Array) -> np.ndarr
         zeros.astype(int), True,
     )  # fmt: skip
     return np.concatenate([np.asarray(part) for part in jax.tree.leaves(solution(coords))], axis=1)
-
-
-def _rows(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:
-    return sum(rows * len(sets[place]) for rows, place in zip(plan.rows, problem.places, strict=True))
 
 
 def _all_fitted(problem: Problem) -> bool:

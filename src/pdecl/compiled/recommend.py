@@ -1,26 +1,22 @@
 """`recommend`: what functions and rows cost in time and in error, and the cheapest that will do."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..metrics import Summary
 from ..problem import Problem
 from ..solvers import GaussNewton, LinearSolver
 from ..trained import Trained
-from .core import answer
 from .make import Route, assemble, studied
 from .solver import Compiled
 from .study import Study
+from .timing import compiled_seconds
 
 _FUNCTIONS = (32, 64, 96, 128, 192, 256, 384)
 _RATIOS = (0.75, 1.25, 1.5, 2.0, 3.0)
-_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,6 @@ def _sizes(study: Study, functions: Sequence[int] | None) -> list[int | None]:
 
 
 def _timed(study: Study, made: Compiled, route: str, batch: int) -> Setting:
-    phis = study.some(np.resize(study.held_out, batch))
-    run = lambda: jax.block_until_ready(answer(made.core, phis, True))
-    run()
-    seconds = []
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        run()
-        seconds.append((time.perf_counter() - began) / batch)
     name = "subset" if route == "chosen" and made.rows < made.functions else route
-    return Setting(name, made.functions, made.rows, made.error, min(seconds))
+    seconds = compiled_seconds(study, made, batch)
+    return Setting(name, made.functions, made.rows, made.error, seconds)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +19,10 @@ from ..problem import Problem
 from ..problems import Law
 from ..solve import Solution, raise_failed
 from ..status import Status
-from ..streaming.phi import screen
+from ..trained import Trained
 from .core import Core, answer
+from .refusal import listed, screen
+from .study import rows_of
 from .surroundings import FAR
 
 _NAMED = 5  # the most φ that a warning names
@@ -64,30 +67,41 @@ class Compiled:
 
     @property
     def rows(self) -> int:
-        return sum(
-            rows * len(self.core.sets[place])
-            for rows, place in zip(self.core.plan.rows, self.core.problem.places, strict=True)
-        )
+        return rows_of(self.core.problem, self.core.plan, self.core.sets)
 
     @property
     def at(self) -> Float[Array, "q d"] | None:
         return self.core.at
 
     def __call__(self, phi: Any, *, throw: bool | None = None) -> CompiledSolution:
-        """The solution for one φ or a batch.
+        """The solution for one φ or a batch: an array, or a list of φ.
 
-        A φ that is NaN, or that the law's check refuses, does not disturb the others: its status is
-        `NONFINITE_INPUT`, its weights are NaN, and a warning says why. A φ far outside the training φ is
-        answered, with a warning. `throw=True` raises at the first failure; the default for one φ.
+        A φ that has NaN or the wrong length, or that the law's check refuses, does not disturb the
+        others: its status is "refused" (`Status.REFUSED`), its weights are NaN, and a warning says
+        why. A φ far outside the training φ is answered, with a warning. `throw=True` raises at the
+        first failure, a ValueError for a φ that is refused; the default for one φ.
         """
-        like = jax.tree.leaves(_shapes(self.core))
-        leaves = jax.tree.leaves(phi)
+        shapes = _shapes(self.core)
+        wrong: dict[int, str] = {}
+        like, leaves = jax.tree.leaves(shapes), jax.tree.leaves(phi)
+        known = all(is_concrete(leaf) for leaf in leaves)
+        if known and isinstance(phi, list | tuple) and isinstance(shapes, jax.ShapeDtypeStruct):
+            phi, wrong = listed(phi, shapes.shape)
+            leaves = [phi]
         batch = bool(leaves and like) and np.ndim(leaves[0]) > len(like[0].shape)
         throw = not batch if throw is None else throw
-        if not all(is_concrete(leaf) for leaf in leaves):
+        if not known:
             return self._solution(self.core.problem.check(phi, batch), batch)
         phi, refused = self._screened(phi, batch)
+        refused = dict(sorted({**refused, **wrong}.items()))
+        if throw and refused:
+            number, why = next(iter(refused.items()))
+            raise ValueError(f"{_which(number, batch)} is refused: {why}.")
         solution = self._solution(phi, batch)
+        if refused:
+            bad = np.isin(np.arange(np.size(solution.code)), list(refused)).reshape(solution.code.shape)
+            codes = jnp.where(bad, int(Status.REFUSED), solution.code)
+            solution = eqx.tree_at(lambda s: s.code, solution, codes)
         if throw:
             raise_failed(solution)
         _warn(solution, refused)
@@ -102,6 +116,22 @@ class Compiled:
     @property
     def law(self) -> Law | None:
         return None if self.experiment is None else law_of(self.experiment)
+
+    @property
+    def trained(self) -> Trained:
+        """The trained basis that this solver was compiled from; the solver holds all of it."""
+        if self.experiment is None:
+            raise ValueError(
+                "this solver was compiled from a problem of your own, not from a Trained: call it in "
+                "Python, solver(phis)."
+            )
+        return Trained(self.experiment, self.core.basis)
+
+    @property
+    def phi_shape(self) -> tuple[int, ...]:
+        """The shape of one φ, where φ is one array."""
+        (shape,) = (leaf.shape for leaf in jax.tree.leaves(_shapes(self.core)))
+        return tuple(shape)
 
     def _solution(self, phi: Any, batch: bool) -> CompiledSolution:
         found, core = answer(self.core, phi, batch), self.core
@@ -138,12 +168,12 @@ class Compiled:
 
 
 def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
-    where = lambda n: f"φ number {n}" if solution.batched else "φ"
+    where = lambda n: _which(int(n), solution.batched)
     codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
     lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
-    for n in np.flatnonzero([Status(int(code)).failed for code in codes]):
-        if int(n) not in refused:
-            lines.append(f"{where(n)}: {Status(int(codes[n]))}. {Status(int(codes[n])).advice}")
+    for n, status in enumerate(map(Status, codes.tolist())):
+        if status.failed and n not in refused:
+            lines.append(f"{where(n)}: {status}. {status.advice}")
     far = np.flatnonzero(distances > FAR)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
@@ -156,6 +186,10 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
     if lines:
         more = f" … and {len(lines) - _NAMED} more." if len(lines) > _NAMED else ""
         warnings.warn(" ".join(lines[-_NAMED:]) + more, stacklevel=3)
+
+
+def _which(number: int, batched: bool) -> str:
+    return f"φ number {number}" if batched else "φ"
 
 
 def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:

@@ -1,5 +1,6 @@
 """What is found out once about a trained basis: full answers for training φ, and jets at many points."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..system import Plan, System, build, each_set, make_plan
 
 _CANDIDATES = 5  # times as many points to choose from as a solve would draw
 _QUADRATURE = 4096  # points on which functions are compared
-_TOGETHER = 50  # φ solved in one batch
+TOGETHER = 50  # φ solved in one batch
 _HELD_OUT = 4  # one φ of so many is left out, to measure errors on
 
 
@@ -68,9 +69,16 @@ class Study(eqx.Module):
 
 
 def examine(
-    problem: Problem, basis: Any, phis: Any, solver: LinearSolver | GaussNewton | None = None
+    problem: Problem,
+    basis: Any,
+    phis: Any,
+    solver: LinearSolver | GaussNewton | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Study:
-    """Solves for the training φ with all functions, and evaluates these at the candidate points."""
+    """Solves for the training φ with all functions, and evaluates these at the candidate points.
+
+    `progress(k)` hears of k more φ that are solved for.
+    """
     phis = problem.check(phis, batch=True)
     leaves = jax.tree.leaves(phis)
     if not leaves or len(leaves[0]) < 2 * _HELD_OUT:
@@ -80,7 +88,7 @@ def examine(
         )
     count, complete_solver = len(leaves[0]), complete(solver)
     size = sum(sizes_of(problem, basis, phis, True).values())
-    weights, codes = _answers(problem, basis, phis, count, size, complete_solver)
+    weights, codes = _answers(problem, basis, phis, count, size, complete_solver, progress)
     good = np.flatnonzero([not Status(int(code)).failed for code in codes])
     if len(good) < 2 * _HELD_OUT:
         raise ValueError(
@@ -158,10 +166,21 @@ def _depends(program: ClosedJaxpr, inputs: list[bool]) -> list[bool]:
     return [reads(atom) for atom in program.jaxpr.outvars]
 
 
+def rows_of(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:
+    """How many rows the conditions have on sets of points."""
+    return sum(rows * len(sets[place]) for rows, place in zip(plan.rows, problem.places, strict=True))
+
+
 def _answers(
-    problem: Problem, basis: Any, phis: Any, count: int, size: int, solver: GaussNewton
+    problem: Problem,
+    basis: Any,
+    phis: Any,
+    count: int,
+    size: int,
+    solver: GaussNewton,
+    progress: Callable[[int], None] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    points, together = problem.draw(size), min(_TOGETHER, count)
+    points, together = problem.draw(size), min(TOGETHER, count)
     weights, codes = [], []
     for start in range(0, count, together):
         # The last batch is filled up, so that one compiled function does for all of them.
@@ -170,6 +189,8 @@ def _answers(
         found = solve(problem, basis, some, batch=True, points=points, solver=solver, throw=False)
         weights.append(np.asarray(found.weights))
         codes.append(np.asarray(found.code))
+        if progress is not None:
+            progress(min(together, count - start))
     return np.concatenate(weights)[:count], np.concatenate(codes)[:count]
 
 

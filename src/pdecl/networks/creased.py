@@ -1,4 +1,4 @@
-"""Functions that crease along curves which the network learns."""
+"""Functions that crease along a front which the layer itself finds."""
 
 from typing import Any
 
@@ -8,50 +8,74 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import basis as bases
+from ..layer import weights_of
+from ..problem import Problem
+from ..solvers import Cholesky, GaussNewton
+from ..system import build
 from .layers import require_counts
+from .precision import as_single
+
+_RIDGE = 1e-10  # of the solve for the front: its weights stay small, its place is known well enough
 
 
 class Creased(eqx.Module):
-    """A basis some of whose functions have a crease, for solutions whose slope jumps.
+    """A basis some of whose functions have a crease, for solutions whose slope jumps across a front.
 
-    The last functions of `basis` are multiplied by √(s² + w²) − w, with s a function of `level`: for a
-    small blur w this is |s|, whose slope jumps across the curve s = 0. Where that curve lies for each φ,
-    and how sharp the crease is, is trained like everything else.
+    Where a slope jumps, it often does so along a curve that is itself carried by a PDE: the zero level
+    of a smooth function s. That PDE is stated like any other, and for each φ the layer solves it first,
+    with the functions of `basis`. The last `along` functions are then multiplied by √(s² + w²) − w,
+    which for a small blur w is |s|, with a crease where s = 0. All of it is differentiable.
 
     Arguments:
 
-    - `basis`: the functions, of any kind.
-    - `level`: a basis of `creases` functions s, one for each curve.
-    - `along`: how many functions are creased along each of the curves.
-    - `blur`: w at the start.
+    - `basis`: smooth functions of one unknown.
+    - `front`: the problem that s solves, of the same φ and coordinates.
+    - `along`: how many of the functions are creased.
+    - `blur`: w at the start, in units of s; it is trained.
     """
 
     basis: Any
-    level: Any
-    log_blur: Float[Array, " creases"]
+    front: Problem
+    log_blur: Float[Array, ""]
     along: int = eqx.field(static=True)
 
-    def __init__(self, basis: Any, level: Any, creases: int, along: int, blur: float = 0.2):
-        require_counts(creases=creases, along=along)
+    def __init__(self, basis: Any, front: Problem, along: int, blur: float = 0.003):
+        require_counts(along=along)
         if not blur > 0:
             raise ValueError(f"Creased: blur must be positive; found {blur}.")
-        self.basis, self.level, self.along = basis, level, along
-        self.log_blur = jnp.full(creases, jnp.log(blur), float)
-
-    def at(self, phi: Any) -> "Creased":
-        parts = (bases.specialise(self.basis, phi), bases.specialise(self.level, phi))
-        return eqx.tree_at(lambda c: (c.basis, c.level), self, parts)
+        if len(front.unknowns) != 1:
+            raise ValueError(
+                f"Creased: a front is the zero level of one unknown; found {', '.join(front.unknowns)}."
+            )
+        self.basis, self.front, self.along = basis, front, along
+        self.log_blur = jnp.asarray(jnp.log(blur), float)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return jax.tree.map(self._crease, self.basis(x, phi), self.level(x, phi))
+        return self.at(phi)(x, phi)
 
-    def _crease(self, functions: Float[Array, " N"], s: Float[Array, " creases"]) -> Array:
-        blur = jnp.exp(self.log_blur).astype(s.dtype)
-        folds = jnp.repeat(jnp.sqrt(s**2 + blur**2) - blur, self.along)
-        smooth = functions.shape[-1] - folds.size
-        if smooth < 0:
-            raise ValueError(
-                f"Creased: {self.log_blur.size} creases with {self.along} functions along each need at "
-                f"least {folds.size} functions; the basis has {functions.shape[-1]}."
-            )
-        return jnp.concatenate([functions[:smooth], functions[smooth:] * folds])
+    def at(self, phi: Any) -> "Folded":
+        smooth = bases.specialise(self.basis, phi)
+        size = sum(bases.sizes(smooth, self.front.unknowns, len(self.front.domain.names), phi).values())
+        if self.along > size:
+            raise ValueError(f"Creased: along = {self.along}, but the basis has {size} functions.")
+        functions = as_single(smooth) if self.log_blur.dtype == jnp.float32 else smooth
+        system = build(self.front, functions, phi, self.front.draw(size))
+        found = weights_of(system, GaussNewton(Cholesky(ridge=_RIDGE)))
+        return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
+
+
+class Folded(eqx.Module):
+    """The functions for one φ, with the weights of its front."""
+
+    smooth: Any
+    front: Float[Array, " N"]
+    blur: Float[Array, ""]
+    along: int = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        return jax.tree.map(self._fold, self.smooth(x, phi))
+
+    def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:
+        s, w = functions @ self.front.astype(functions.dtype), self.blur.astype(functions.dtype)
+        smooth = functions.size - self.along
+        return jnp.concatenate([functions[:smooth], functions[smooth:] * (jnp.sqrt(s**2 + w**2) - w)])

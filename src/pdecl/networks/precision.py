@@ -25,9 +25,7 @@ class InSingle(eqx.Module):
         return self.at(phi)(x, phi)
 
     def at(self, phi: Any) -> Any:
-        inner = specialise(_single(self.inner), _single(phi))
-        on_grid = hasattr(inner, "jets") or hasattr(inner, "contract")
-        return inner if on_grid else Single(inner)
+        return as_single(specialise(_single(self.inner), _single(phi)))
 
 
 class Single(eqx.Module):
@@ -40,6 +38,12 @@ class Single(eqx.Module):
 
     def __getattr__(self, name: str) -> Any:
         return forward(self, name, "weights", "offset")
+
+
+def as_single(basis: Any) -> Any:
+    """A basis whose parameters are in float32 already, for points in double."""
+    on_grid = hasattr(basis, "jets") or hasattr(basis, "contract")
+    return basis if on_grid else Single(basis)
 
 
 def _single(tree: Any) -> Any:

@@ -60,11 +60,7 @@ class Convection:
         regions = [box.interior, box.face(t=0), box.face(x=0)]
         inside, bottom, left = with_counts(regions, points, face_points)
         conditions = [
-            pde(
-                lambda u, z, beta: u.d("t") + speed(beta, z.x) * u.d("x"),
-                on=inside,
-                name="equation",
-            ),
+            pde(_transport, on=inside, name="equation"),
             Fit(
                 lambda u, z, beta: u() - jnp.sin(jnp.pi * z.x),
                 on=bottom,
@@ -74,6 +70,26 @@ class Convection:
             Fit(
                 lambda u, z, beta: u() - jnp.sin(jnp.pi * z.t / 2),
                 on=left,
+                weight=data_weight,
+                name="inflow",
+            ),
+        ]
+        return Problem(box, conditions, parameter=self.draw)
+
+    def front(self, data_weight: float = 10.0) -> Problem:
+        """A problem whose solution is zero along the curve that parts what was there from what came in.
+
+        u's slope jumps across that curve, because its initial and inflow data do not fit each other at
+        (0, 0). The same equation with data that do, negative below and positive beside, has a smooth
+        solution, and its zero level is that curve.
+        """
+        box = Box(x=(0, 1), t=(0, 1))
+        conditions = [
+            Fit(_transport, on=box.interior, name="equation"),
+            Fit(lambda s, z, beta: s() + z.x, on=box.face(t=0), weight=data_weight, name="initial"),
+            Fit(
+                lambda s, z, beta: s() - beta[0] * z.t,
+                on=box.face(x=0),
                 weight=data_weight,
                 name="inflow",
             ),
@@ -127,6 +143,10 @@ class Convection:
     def _speeds(self, noise: Any) -> Any:
         v = squared_exponential_field(noise, np.linspace(0.0, 1.0, self.sensors), self.length)
         return v - v.min(axis=-1, keepdims=True) + 1
+
+
+def _transport(u: Any, z: Any, beta: Any) -> Any:
+    return u.d("t") + speed(beta, z.x) * u.d("x")
 
 
 def speed(

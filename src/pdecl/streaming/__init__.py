@@ -4,10 +4,13 @@ trained = pdecl.trained.load("burgers")
 with open_phi("many.h5", trained.law) as source:
     query = ask(trained, source.shape, grid=(201, 101), derivatives=["x"])
     summary = solve_stream(trained, source, "answers.h5", query)
+
+In the place of `trained`, a solver from `pdecl.load_compiled` answers as well.
 """
 
 from .answers import Answering as Answering
 from .answers import Answers as Answers
+from .answers import trained_of as trained_of
 from .demand import Bounds as Bounds
 from .demand import Demand as Demand
 from .novelty import FAR as FAR
@@ -24,7 +27,6 @@ from .stream import BATCH as BATCH
 from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import solve_stream as solve_stream
-from .tally import REFUSED as REFUSED
 from .tally import BoundTally as BoundTally
 from .tally import Tally as Tally
 from .tally import status_name as status_name

@@ -10,19 +10,20 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..experiment import law_of, solver_of
-from ..points import Points
+from ..compiled import Compiled
+from ..compiled.refusal import Batch, screen
+from ..experiment import law_of
 from ..problem import Problem
 from ..problems import SPLITS
-from ..solve import Solution, propose, sizes_of, solve
-from ..solvers import GaussNewton
+from ..solve import Solution, sizes_of
 from ..status import Status
 from ..trained import Trained
+from .asked import AskedCompiled, AskedLayer, asked, values_at
 from .demand import Bounds, Demand, judged
 from .novelty import novelty_of
-from .phi import Batch, Source, screen
+from .phi import Source
 from .query import Query
-from .tally import REFUSED, usable
+from .tally import usable
 
 # What a solve finds, as fields of `Solution`.
 _MEASURED = ("weights", "residual", "iterations", "optimality", "violation", "code")
@@ -33,7 +34,7 @@ class Answers:
     """What is known of φ number `start` and those after it.
 
     - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was refused.
-    - `codes`: of `Status`, or `REFUSED`. `messages`: what is wrong, "" for nothing.
+    - `codes`: of `Status`. `messages`: what is wrong, "" for nothing.
     - `residual`: for each condition, as in `Solution`. `distance`: see `Novelty`.
     - `bounds`: of the errors, where they were asked for.
     """
@@ -53,7 +54,7 @@ class Answers:
 
 
 class Answering:
-    """A trained model that answers batches of φ of one shape by one compiled function.
+    """A trained basis, or a compiled solver, that answers batches of φ of one shape by one function.
 
     Short batches are filled up, and φ that the law's check refuses replaced, by a φ of the training law,
     whose answer is thrown away: one compilation, and no bad φ in reach of a good one.
@@ -61,7 +62,7 @@ class Answering:
 
     def __init__(
         self,
-        trained: Trained,
+        model: Trained | Compiled,
         shape: tuple[int, ...],
         query: Query,
         batch: int,
@@ -69,25 +70,23 @@ class Answering:
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
-        self.trained, self.shape, self.query, self.batch = trained, shape, query, batch
-        self.demand = demand
-        self.problem = problem_for(trained, shape)
-        self.law = law_of(trained.experiment, _grid(shape))
+        _require_grid(model, shape)
+        self.model, self.trained = model, trained_of(model)
+        self.shape, self.query, self.batch, self.demand = shape, query, batch, demand
+        self.problem = problem_for(model, shape)
+        self.law = law_of(self.trained.experiment, _grid(shape))
         some = self.law.sample(SPLITS["train"].seed, 1)
         self.stand_in = some[0]
-        self.points = self.problem.draw(sum(sizes_of(self.problem, trained.basis, some, True).values()))
+        sizes = sizes_of(self.problem, self.trained.basis, some, True)
+        self.points = self.problem.draw(sum(sizes.values()))
+        self.ask = asked(model, self.problem, self.points, query)
         self.novelty = novelty_of(self.law, shape)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         good, messages = screen(self.law, self.shape, batch)
         phi = np.stack([good.get(place, self.stand_in) for place in range(self.batch)])
-        found = jax.device_get(
-            _answer(
-                self.problem, self.trained.basis, phi, self.points, solver_of(self.trained.experiment),
-                self.query.coords, self.query.derivatives, self.trained.experiment.method == "soft",
-                self.law.name == "darcy" and self.demand is not None,
-            )
-        )  # fmt: skip
+        nodes = self.law.name == "darcy" and self.demand is not None
+        found = jax.device_get(_answer(self.ask, phi, nodes))
         count = len(batch)
         refused = np.asarray([place not in good for place in range(count)])
         bounds = None
@@ -99,7 +98,7 @@ class Answering:
                 _replace(found, place, solution, self.query)
             bounds = bounds.of(count, refused)
         blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
-        codes = np.where(refused, REFUSED, found["code"][:count])
+        codes = np.where(refused, Status.REFUSED, found["code"][:count])
         messages = [message or _words(int(code)) for message, code in zip(messages, codes, strict=True)]
         if bounds is not None and self.demand is not None:
             messages = [
@@ -136,36 +135,21 @@ class Answering:
 
 
 @eqx.filter_jit
-def _answer(
-    problem: Problem,
-    basis: Any,
-    phi: Any,
-    points: tuple[Points, ...],
-    solver: GaussNewton,
-    coords: Any,
-    derivatives: tuple[str, ...],
-    soft: bool,
-    nodes: bool,
-) -> dict[str, Any]:
+def _answer(ask: AskedLayer | AskedCompiled, phi: Any, nodes: bool) -> dict[str, Any]:
     """All about a batch. With `nodes` also u at the nodes of φ's grid, for which the network need not
     run again here."""
-    if soft:
-        solution = propose(problem, basis, phi, batch=True, points=points, throw=False)
-    else:
-        solution = solve(problem, basis, phi, batch=True, points=points, solver=solver, throw=False)
-    values = {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+    solution, values = ask(phi)
     side = phi.shape[-1]
     return {
         "values": values,
-        "nodes": solution(problem.domain.mesh(side, side)) if nodes else None,
+        "nodes": solution(solution.problem.domain.mesh(side, side)) if nodes else None,
         **{name: getattr(solution, name) for name in _MEASURED},
     }
 
 
 def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query) -> None:
     """Puts the answer of a refined φ, a batch of one, in the place of what was found at first."""
-    new = {"u": solution(query.coords)}
-    new |= {f"u_{d}": solution.d(*d)(query.coords) for d in query.derivatives}
+    new = values_at(solution, query.coords, query.derivatives)
     for group, values in (("values", new), ("residual", solution.residual)):
         found[group] = {name: _with(found[group][name], place, values[name]) for name in values}
     for name in ("code", "iterations"):
@@ -178,15 +162,22 @@ def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
     return values
 
 
-def problem_for(trained: Trained, shape: tuple[int, ...]) -> Problem:
+def trained_of(model: Trained | Compiled) -> Trained:
+    """The trained basis behind a model: its law, its functions, its bounds."""
+    return model.trained if isinstance(model, Compiled) else model
+
+
+def problem_for(model: Trained | Compiled, shape: tuple[int, ...]) -> Problem:
     """The problem for φ of a shape."""
-    return trained.problem(_grid(shape))
+    return trained_of(model).problem(_grid(shape))
 
 
-def digest_of(trained: Trained) -> str:
-    """SHA-256 over the experiment and every array of the network."""
-    digest = hashlib.sha256(json.dumps(trained.experiment.as_dict(), sort_keys=True).encode())
-    for leaf in jax.tree.leaves(eqx.filter(trained.basis, eqx.is_array)):
+def digest_of(model: Trained | Compiled) -> str:
+    """SHA-256 over the experiment and every array: of the network, or of all that a solver holds."""
+    experiment = trained_of(model).experiment
+    digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
+    arrays = model.core if isinstance(model, Compiled) else model.basis
+    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
         digest.update(np.ascontiguousarray(leaf).tobytes())
     return digest.hexdigest()
 
@@ -194,6 +185,15 @@ def digest_of(trained: Trained) -> str:
 def _grid(shape: tuple[int, ...]) -> int | None:
     """Darcy's φ says by its shape on which grid it is to be solved."""
     return shape[0] if len(shape) == 2 else None
+
+
+def _require_grid(model: Trained | Compiled, shape: tuple[int, ...]) -> None:
+    """A trained Darcy basis solves on any grid; its compiled solver on the one it was made for."""
+    if isinstance(model, Compiled) and shape != model.phi_shape:
+        raise ValueError(
+            f"this solver was compiled for φ of shape {model.phi_shape}; found {shape}. Solve with the "
+            "trained basis that it was compiled from, or compile that for another grid."
+        )
 
 
 def _words(code: int) -> str:

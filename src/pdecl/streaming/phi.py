@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -12,12 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..array_files import ArrayFile
+from ..compiled.refusal import Batch
 from ..dataset import DatasetError
-from ..problems.checks import numbered
 from ..problems.law import Law, describe
 from ..problems.published import USUAL_NAMES
-
-Batch = Sequence[Any] | np.ndarray
 
 
 @runtime_checkable
@@ -147,33 +145,6 @@ def open_phi(
             except ValueError as error:
                 raise DatasetError(str(error)) from error
             yield source
-
-
-def screen(law: Law, shape: tuple[int, ...], batch: Batch) -> tuple[dict[int, np.ndarray], list[str]]:
-    """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing)."""
-    try:
-        checked = law.check(np.asarray(batch)) if len(np.shape(batch[0])) == len(shape) else None
-        if checked is not None and checked.shape == (len(batch), *shape):
-            return dict(enumerate(checked)), [""] * len(batch)
-    except ValueError:  # one of them is bad, and which one is seen below
-        pass
-    good, messages = {}, []
-    for place, phi in enumerate(batch):
-        try:
-            good[place] = _checked(law, shape, phi)
-            messages.append("")
-        except ValueError as error:
-            messages.append(str(error).replace(f" ({numbered(np.zeros(1, int))})", ""))
-    return good, messages
-
-
-def _checked(law: Law, shape: tuple[int, ...], phi: Any) -> np.ndarray:
-    if isinstance(phi, Exception):
-        raise ValueError(str(phi))
-    checked = law.check(phi)
-    if checked.shape != (1, *shape):
-        raise ValueError(f"{law.phi_name} has shape {np.shape(phi)}; {shape} is needed")
-    return checked[0]
 
 
 def _require_shape(law: Law, shape: tuple[int, ...], name: str) -> None:

@@ -29,7 +29,7 @@ from ..status import Status
 from .answers import Answers
 from .demand import Bounds, Demand
 from .query import Query
-from .tally import PENDING, REFUSED, Tally
+from .tally import PENDING, Tally
 
 _MESSAGE = 240  # bytes
 _GROWTH = 16
@@ -211,7 +211,7 @@ def _lay_out(
     for name in query.names:
         column(name, "f8", tuple(query.axes))
     column("status", "i1", fill=PENDING)
-    words = {int(code): str(code) for code in Status} | {REFUSED: "refused", PENDING: "pending"}
+    words = {int(code): str(code) for code in Status} | {PENDING: "pending: its turn has not come"}
     file["status"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
     column("message", h5py.string_dtype("utf-8", _MESSAGE))
     column("iterations", "i4")

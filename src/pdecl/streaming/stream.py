@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..compiled import Compiled
 from ..environment import environment
 from ..trained import Trained
-from .answers import Answering, digest_of, problem_for
+from .answers import Answering, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind
 from .demand import Demand, norm_of
 from .phi import Source
@@ -51,7 +52,7 @@ class Summary:
 
 
 def ask(
-    trained: Trained,
+    model: Trained | Compiled,
     shape: tuple[int, ...],
     *,
     grid: tuple[int, ...] | None = None,
@@ -64,14 +65,14 @@ def ask(
     """
     if grid is not None and points is not None:
         raise ValueError("ask for a grid or for points, not for both.")
-    problem, law = problem_for(trained, shape), trained.law
+    problem, law = problem_for(model, shape), trained_of(model).law
     if points is not None:
         return at_points(problem, law, points, derivatives)
     return on_grid(problem, law, grid, shape, derivatives)
 
 
 def solve_stream(
-    trained: Trained,
+    model: Trained | Compiled,
     source: Source,
     out: str | os.PathLike[str],
     query: Query,
@@ -84,6 +85,7 @@ def solve_stream(
 ) -> Summary:
     """Solves for every φ of a source and writes the answers, `batch` of them in memory at a time.
 
+    - `model`: a trained basis, or a compiled solver that was made from one.
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
     - `demand`: bounds with the answers, and what they must be within.
@@ -96,10 +98,10 @@ def solve_stream(
     require_kind(out)
     if source.count is not None:
         require_fits(out, source.count, len(query.coords))
-    batch = batch or BATCH.get(trained.law.name, 16)
+    batch = batch or BATCH.get(trained_of(model).law.name, 16)
     stream = out if out.suffix in HDF5 else out.with_name(f"{out.name}.partial.h5")
     began, clock = time.perf_counter(), _Clock()
-    answering = Answering(trained, source.shape, query, batch, demand)
+    answering = Answering(model, source.shape, query, batch, demand)
     with _claim(out, stream, answering, source, overwrite) as results:
         first = results.done
         tell = progress or (lambda more: None)
@@ -126,7 +128,7 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
     """A new file for the answers, or the one of an interrupted call."""
     query = answering.query
     fingerprint = {
-        "the model": digest_of(answering.trained),
+        "the model": digest_of(answering.model),
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),

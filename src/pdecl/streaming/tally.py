@@ -11,18 +11,17 @@ from ..status import Status
 from .demand import Bounds, Demand
 from .novelty import FAR
 
-# Beside the codes of `Status`: a φ that its law's check refused, and one whose turn has not come.
-REFUSED, PENDING = -2, -128
+PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come
 _SHOWN = 20
 
 
 def status_name(code: int) -> str:
-    return {REFUSED: "REFUSED", PENDING: "PENDING"}.get(code) or Status(code).name
+    return "PENDING" if code == PENDING else Status(code).name
 
 
 def usable(code: int) -> bool:
     """Whether there is an answer that can be used."""
-    return code not in (REFUSED, PENDING) and not Status(code).failed
+    return code != PENDING and not Status(code).failed
 
 
 @dataclass

@@ -1,0 +1,111 @@
+"""Models that are asked at given points: each a function from a batch of φ to solutions and values."""
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .. import basis as bases
+from ..compiled.core import Core
+from ..compiled.solver import Compiled
+from ..experiment import solver_of
+from ..jet import Axes
+from ..points import Points
+from ..problem import Problem
+from ..solve import Solution, propose, solve
+from ..solvers import GaussNewton
+from ..trained import Trained
+from .query import Query
+
+Found = tuple[Solution, dict[str, Array]]
+
+
+class AskedLayer(eqx.Module):
+    """A trained basis: ω from the layer, or for a soft model from the network."""
+
+    problem: Problem
+    basis: Any
+    points: tuple[Points, ...]
+    solver: GaussNewton
+    coords: Float[Array, "q d"]
+    derivatives: tuple[str, ...] = eqx.field(static=True)
+    soft: bool = eqx.field(static=True)
+
+    def __call__(self, phi: Any) -> Found:
+        if self.soft:
+            solution = propose(
+                self.problem, self.basis, phi, batch=True, points=self.points, throw=False
+            )
+        else:
+            solution = solve(
+                self.problem, self.basis, phi, batch=True, points=self.points, solver=self.solver,
+                throw=False,
+            )  # fmt: skip
+        return solution, values_at(solution, self.coords, self.derivatives)
+
+
+class AskedCompiled(eqx.Module):
+    """A compiled solver: the network runs once, for `tables`: the r combinations of functions, and their
+    derivatives, at the points. A basis that sees φ, or has an offset, runs for every batch."""
+
+    core: Core
+    coords: Float[Array, "q d"]
+    derivatives: tuple[str, ...] = eqx.field(static=True)
+    tables: dict[str, Float[Array, "q r"]] | None
+
+    def __call__(self, phi: Any) -> Found:
+        core = self.core
+        # Without `expansion` the weights that come out are those of the combinations.
+        found = jax.vmap(replace(core, expansion=None, at=None, values=None).one)(phi)
+        weights = found.weights if core.expansion is None else found.weights @ core.expansion.T
+        solution = Solution(
+            core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
+            found.optimality, found.violation, found.code, True,
+        )  # fmt: skip
+        if self.tables is None:
+            return solution, values_at(solution, self.coords, self.derivatives)
+        return solution, {name: found.weights @ table.T for name, table in self.tables.items()}
+
+
+def asked(
+    model: Trained | Compiled, problem: Problem, points: tuple[Points, ...], query: Query
+) -> AskedLayer | AskedCompiled:
+    """A model that answers a query. `problem` and `points` are those a trained basis is solved with."""
+    coords = jnp.asarray(query.coords)
+    if isinstance(model, Compiled):
+        core, tables = model.core, None
+        if core.expansion is not None and not hasattr(core.basis, "offset"):
+            phi = jnp.zeros(model.phi_shape)  # which the functions do not see
+            tables = _tables(core, phi, coords, query.derivatives)
+        return AskedCompiled(core, coords, query.derivatives, tables)
+    soft = model.experiment.method == "soft"
+    solver = solver_of(model.experiment)
+    return AskedLayer(problem, model.basis, points, solver, coords, query.derivatives, soft)
+
+
+def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
+    """u and its derivatives at points, by the names that files have for them."""
+    return {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+
+
+@eqx.filter_jit
+def _tables(
+    core: Core, phi: Any, coords: Float[Array, "q d"], derivatives: tuple[str, ...]
+) -> dict[str, Array]:
+    """The combinations of functions at the points, a chunk of them at a time."""
+    expansion = core.expansion
+    assert expansion is not None
+    domain, unknowns = core.problem.domain, core.problem.unknowns
+    axes: dict[str, Axes] = {"u": ()} | {
+        f"u_{d}": tuple(sorted(map(domain.axis, d))) for d in derivatives
+    }
+    basis = bases.specialise(core.basis, phi)
+
+    def at_point(x: Float[Array, " d"]) -> dict[str, Array]:
+        found = bases.evaluate(basis, unknowns, x[None], phi, set(axes.values()))
+        return {name: found[unknowns[0], way][0] @ expansion for name, way in axes.items()}
+
+    return jax.lax.map(at_point, coords, batch_size=2048)

@@ -1,0 +1,79 @@
+"""Functions that crease along a front, which the layer finds as the zero level of a smooth solution."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.interpolate import CubicSpline
+from through_the_layer import check_gradient, left_over
+
+import pdecl
+from pdecl import basis as bases
+from pdecl.networks import Creased, InSingle
+from pdecl.problems import named
+
+law = named("convection")
+PROBLEM, FRONT = law.problem(), law.front()
+PHI = jnp.asarray(law.sample(2, 3))
+
+
+def smooth(size=64):
+    return pdecl.Modulated(PROBLEM, size, 64, 2, key=jr.key(0))
+
+
+def test_the_front_is_the_characteristic_through_the_corner():
+    """Which reaches x at the time ∫ dx/β, here by SciPy; the trained basis knows it to a thousandth."""
+    here = pdecl.load("convection").basis.at(PHI[0])
+    beta = CubicSpline(np.linspace(0, 1, 101), PHI[0])
+    for x in (0.2, 0.5, 0.8):
+        arrival, _ = quad(lambda y: 1 / beta(y), 0, x)
+        times = jnp.linspace(0, 1, 2001)
+        s = jax.vmap(lambda t, x=x: here.smooth(jnp.array([x, t]), None) @ here.front)(times)
+        crossings = times[:-1][jnp.sign(s[1:]) != jnp.sign(s[:-1])]
+        assert jnp.abs(crossings - arrival).min() < 1e-3
+
+
+def test_derivatives_of_creased_functions():
+    here = Creased(smooth(16), FRONT, 4, blur=0.1).at(PHI[0])
+    x, h = jnp.array([0.4, 0.3]), 1e-5
+    found = bases.evaluate(here, ("u",), x[None], PHI[0], {(), (1,)})
+    numeric = (here(x + jnp.array([0, h]), None) - here(x - jnp.array([0, h]), None)) / (2 * h)
+    np.testing.assert_allclose(found["u", (1,)][0], numeric, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(found["u", ()][0, :12], here.smooth(x, None)[:12])
+    assert not np.any(found["u", ()][0, 12:] == here.smooth(x, None)[12:])
+
+
+def test_gradients_go_through_both_solves():
+    basis = Creased(smooth(12), FRONT, 4, blur=0.1)
+    check_gradient(basis, lambda basis: left_over(PROBLEM, basis, PHI[0], 12), step=1e-7)
+
+
+def test_creases_make_the_first_solve_better():
+    exact = law.reference(PHI).transpose(0, 2, 1)
+
+    def error(basis):
+        solution = pdecl.solve(PROBLEM, basis, PHI, batch=True)
+        found = np.asarray(solution(PROBLEM.domain.mesh(101, 101))).reshape(3, 101, 101)
+        return np.linalg.norm(found - exact) / np.linalg.norm(exact)
+
+    assert error(Creased(smooth(), FRONT, 16)) < 0.7 * error(smooth())
+
+
+def test_in_single_precision_the_front_is_still_found_in_double():
+    basis, x = Creased(smooth(), FRONT, 16), jnp.array([0.4, 0.3])
+    here = InSingle(basis).at(PHI[0])
+    assert here.inner.front.dtype == jnp.float64
+    np.testing.assert_allclose(here(x, PHI[0]), basis(x, PHI[0]), atol=1e-4)
+
+
+def test_what_cannot_be_creased():
+    with pytest.raises(ValueError, match="along = 20, but the basis has 16 functions"):
+        Creased(smooth(16), FRONT, 20).at(PHI[0])
+    with pytest.raises(ValueError, match="blur must be positive"):
+        Creased(smooth(16), FRONT, 4, blur=0.0)
+    two = pdecl.Problem(PROBLEM.domain, [pdecl.Fit(lambda w, z, phi: w.u(), on=PROBLEM.domain.interior)],
+                        unknowns=("u", "v"))  # fmt: skip
+    with pytest.raises(ValueError, match="zero level of one unknown; found u, v"):
+        Creased(smooth(16), two, 4)

@@ -152,6 +152,11 @@ def test_soft_training_uses_the_weights_that_the_network_proposes():
     assert all(status is pdecl.Status.GIVEN for status in after.status)
 
 
+def test_a_soft_model_has_to_see_phi():
+    with pytest.raises(ValueError, match="same answer for every φ"):
+        train(small(), 3, method="soft")
+
+
 def test_hard_training_leaves_the_branch_alone_and_starts_far_below_soft():
     hard, hard_history = train(wave(), 3, mean="mean")
     _, soft_history = train(wave(), 3, mean="mean", method="soft")

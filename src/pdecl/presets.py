@@ -61,7 +61,7 @@ def _convection(method: str, name: str, seed: int) -> Experiment:
     statement: dict = {"data_weight": 10.0}
     judge: dict = {}
     if name == "quick":
-        network = Network(kind, 200, 200, 2)
+        network = Network(kind, 200, 200, 2, creased=0.25 if hard else 0.0)
         training = Training(300, 8, 3e-3) if hard else Training(1000, 8, 1e-3)
     elif name == "paper":
         network = Network(kind, 600, 600, 3)

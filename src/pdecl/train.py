@@ -13,8 +13,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, PRNGKeyArray
 
+from . import basis as bases
 from . import loss as losses
 from .checkpoint import Checkpoints
+from .dependence import depends
 from .history import History, watched_steps
 from .networks import InSingle
 from .points import Points
@@ -94,6 +96,8 @@ def fit(
             raise ValueError(f"fit: {name} must be at least 1; found {count}.")
     phis = None if phis is None else problem.check(phis, batch=True)
     _require_enough(phis, batch)
+    if method == "soft":
+        _require_sight(judge or problem, basis)
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
@@ -126,6 +130,27 @@ def fit(
         if steps in moments and not (history.watched and history.watched[-1]["step"] == steps):
             _observe(watch, whole(), steps, history, clock)
     return whole(), history
+
+
+def _require_sight(problem: Problem, basis: Any) -> None:
+    """Without the layer only the network can tell one φ from another."""
+    if problem.parameter is None:
+        return
+    unknowns, coords = problem.unknowns, jnp.zeros((1, len(problem.domain.names)))
+
+    def answer(phi: Any) -> Any:
+        here = bases.specialise(basis, phi)
+        sizes = bases.sizes(here, unknowns, coords.shape[1], phi)
+        weights = bases.proposed(here, unknowns, phi, sizes)
+        parts = (bases.evaluate, bases.offsets)
+        return weights, [part(here, unknowns, coords, phi, {()}) for part in parts]
+
+    if not depends(answer, jax.eval_shape(problem.parameter, jr.key(0))):
+        raise ValueError(
+            "fit: this network gives the same answer for every φ, and a soft model has no layer to tell "
+            "them apart. Use one that sees φ (DeepONet, Modulated, a basis with `weights(phi)`), or "
+            'method="hard".'
+        )
 
 
 class _Report(eqx.Module):

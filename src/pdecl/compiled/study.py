@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array, Bool, Float
 
 from .. import basis as bases
+from ..dependence import depends
 from ..domain import Region
 from ..jet import Entry
 from ..points import Points
@@ -145,25 +145,10 @@ def values_of(
 def sees_phi(problem: Problem, basis: Any, phi: Any) -> bool:
     """Whether the functions of a basis depend on φ, read off its program; in doubt, yes."""
     coords = jnp.zeros((1, len(problem.domain.names)))
-    program = jax.make_jaxpr(
-        lambda phi: bases.evaluate(bases.specialise(basis, phi), problem.unknowns, coords, phi, {()})
-    )(phi)
-    return any(_depends(program, [True] * len(program.in_avals)))
-
-
-def _depends(program: ClosedJaxpr, inputs: list[bool]) -> list[bool]:
-    """Which outputs of a program are computed from the marked inputs."""
-    marked = {v for v, depends in zip(program.jaxpr.invars, inputs, strict=True) if depends}
-    reads = lambda atom: not isinstance(atom, Literal) and atom in marked
-    for eqn in program.jaxpr.eqns:
-        ins = [reads(atom) for atom in eqn.invars]
-        inner = eqn.params.get("jaxpr")
-        if any(ins) and eqn.primitive.name in ("jit", "pjit") and isinstance(inner, ClosedJaxpr):
-            outs = _depends(inner, ins)
-        else:
-            outs = [any(ins)] * len(eqn.outvars)
-        marked |= {v for v, depends in zip(eqn.outvars, outs, strict=True) if depends}
-    return [reads(atom) for atom in program.jaxpr.outvars]
+    functions = lambda phi: bases.evaluate(
+        bases.specialise(basis, phi), problem.unknowns, coords, phi, {()}
+    )
+    return depends(functions, phi)
 
 
 def rows_of(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .experiment import from_dict
 from .files import replacing
 from .report import words
 from .report.collect import FORMAT, collect
@@ -32,7 +33,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         found = json.loads(Path(path).read_text())
         if found["format"] != FORMAT:
             raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
-        return dict(found)
+        # A setting that came later has its default in a file from before.
+        return {**found, "experiment": from_dict(found["experiment"]).as_dict()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 

@@ -34,9 +34,12 @@ def spread(value: Spread, write: Callable[..., str] = short) -> str:
 
 
 def network(experiment: Mapping[str, Any]) -> str:
-    """Kind and size: "MLP 3×96"."""
+    """Kind and size: "MLP 3×96"; and how many of the functions crease."""
     plan = experiment["network"]
-    return f"{plan['kind']} {plan['depth']}×{plan['width']}"
+    creased = plan.get("creased", 0)
+    return f"{plan['kind']} {plan['depth']}×{plan['width']}" + (
+        f", {creased:.0%} creased" if creased else ""
+    )
 
 
 def points(result: Result) -> str:

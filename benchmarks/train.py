@@ -6,8 +6,8 @@
 Parts of a step are compiled by themselves, each containing the one before: derivatives of the
 functions at the layer's points; with the rows and their Gram matrix; with the solve; with the loss on
 fresh points; with the gradient. Their differences are the shares. Steps per second are those of
-`pdecl.fit` itself. The rate of the whole gradient is counted in the operations of its program before it
-is compiled (factorisations are left out), beside that of one large matrix product in the network's
+`pdecl.fit` itself. The rate of the whole gradient is counted in the operations of its program
+(factorisations are left out), beside that of one large matrix product in the network's
 precision.
 """
 
@@ -69,9 +69,9 @@ def _row(experiment: Experiment, rates: dict[str, float], repeats: int) -> dict[
     seconds, flops = {}, 0.0
     for name, part in parts.items():
         seconds[name] = measure(part, *arguments, repeats=repeats)[0].seconds
-        # Lowered for the CPU wherever it runs: a GPU's programs are counted only once compiled.
-        lowered = jax.jit(part).trace(*arguments).lower(lowering_platforms=("cpu",))
-        flops = lowered.cost_analysis()["flops"]
+        lowered = jax.jit(part).lower(*arguments)
+        # Programs for a GPU are counted only once they are compiled.
+        flops = (lowered.cost_analysis() or lowered.compile().cost_analysis())["flops"]
     _, history = pdecl.fit(
         problem_of(experiment), basis, optimiser_of(plan), steps=plan.steps, key=training_key,
         batch=plan.batch, phis=phis, mean=plan.mean, judge=judge_of(experiment), single=plan.single,

@@ -1,6 +1,7 @@
 """Every test runs in float64, with the types and shapes at pdecl's boundaries checked."""
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -8,3 +9,10 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)
 # The numeric tower: where a float is asked for, an int will do.
 install_import_hook("pdecl", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget():
+    """Compiled programs take memory maps, of which a process may have 65530: none outlive their module."""
+    yield
+    jax.clear_caches()

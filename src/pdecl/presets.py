@@ -62,10 +62,8 @@ def _convection(method: str, name: str, seed: int) -> Experiment:
     statement: dict = {"data_weight": 10.0}
     judge: dict = {}
     if name == "quick":
-        kind = "MLP" if hard else "Modulated"
-        network = Network(kind, 128, 128, 3, creased=0.25 if hard else 0.0)
-        soft = Training(800, 8, 4e-3, single=True, optimiser="muon")
-        training = Training(300, 8, 3e-3) if hard else soft
+        network = Network(kind, 200, 200, 2)
+        training = Training(300, 8, 3e-3) if hard else Training(1000, 8, 1e-3)
     elif name == "paper":
         network = Network(kind, 600, 600, 3)
         statement |= {"pde": "Enforce", "points": 500, "face_points": 125}

@@ -13,6 +13,6 @@ install_import_hook("pdecl", "beartype.beartype(conf=beartype.BeartypeConf(is_pe
 
 @pytest.fixture(autouse=True, scope="module")
 def forget():
-    """Compiled programs take memory maps, of which a process may have 65530: none outlive their module."""
+    """Compiled programs take memory maps, and a process has 65530 at most: none outlives its file."""
     yield
     jax.clear_caches()

@@ -66,8 +66,8 @@ def evaluate(
         residuals.append(residual_squares(trained, solution, phi))
         if progress is not None:
             progress(len(phi))
-    # The first batch compiled, too; where there is no other it is solved again.
-    warm = seconds[1:] or [_timed(trained, data.phi)[2]]
+    # The first batch compiled, and so did a smaller last one; without others the first is solved again.
+    warm = seconds[1 : data.count // together] or [_timed(trained, data.phi[:together])[2]]
     found = np.concatenate(fields)
     evaluation = Evaluation(
         errors=_distances(found, data.solution),

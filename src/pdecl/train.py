@@ -97,7 +97,7 @@ def fit(
     phis = None if phis is None else problem.check(phis, batch=True)
     _require_enough(phis, batch)
     if method == "soft":
-        _require_sight(judge or problem, basis)
+        _require_sight(problem, basis)
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)

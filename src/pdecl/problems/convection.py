@@ -76,7 +76,7 @@ class Convection:
         ]
         return Problem(box, conditions, parameter=self.draw)
 
-    def front(self, data_weight: float = 10.0) -> Problem:
+    def front(self) -> Problem:
         """A problem whose solution is zero along the curve that parts what was there from what came in.
 
         u's slope jumps across that curve, because its initial and inflow data do not fit each other at
@@ -86,13 +86,8 @@ class Convection:
         box = Box(x=(0, 1), t=(0, 1))
         conditions = [
             Fit(_transport, on=box.interior, name="equation"),
-            Fit(lambda s, z, beta: s() + z.x, on=box.face(t=0), weight=data_weight, name="initial"),
-            Fit(
-                lambda s, z, beta: s() - beta[0] * z.t,
-                on=box.face(x=0),
-                weight=data_weight,
-                name="inflow",
-            ),
+            Fit(lambda s, z, beta: s() + z.x, on=box.face(t=0), weight=10.0, name="initial"),
+            Fit(lambda s, z, beta: s() - beta[0] * z.t, on=box.face(x=0), weight=10.0, name="inflow"),
         ]
         return Problem(box, conditions, parameter=self.draw)
 

@@ -93,6 +93,12 @@ def test_result_files_come_back_and_others_are_refused(tmp_path):
             results.read(tmp_path / f"{name}.json")
 
 
+def test_a_network_of_another_kind_is_kept_beside_the_presets_own():
+    own = experiment("burgers", "soft")
+    assert results.name(own) == "burgers-soft-quick-0"
+    assert results.name(own.with_overrides(kind="Modulated")) == "burgers-soft-quick-0-modulated"
+
+
 def test_rows_are_over_seeds_and_split_by_setting_and_device():
     wider = result(seed=0)
     wider["experiment"] = experiment(width=128).as_dict()
@@ -120,13 +126,14 @@ def test_hard_against_soft_counts_steps_and_seconds():
     hard = result(method="hard", error=0.01, steps=(0, 1, 10, 100))
     (race,) = races([hard], [soft])
     assert race.best == 0.02
-    assert race.soft == Moment(1000, 105.0)
-    assert race.hard == Moment(100, 15.0)
-    assert race.ratios() == (10.0, 7.0)
+    assert (race.soft.step, race.soft.seconds) == (1000, 105.0)
+    assert (race.hard.step, race.hard.seconds) == (100, 15.0)
+    assert race.ratios() == pytest.approx([10.0, 7.0, 99.9 / 9.9])
+    assert race.residual == 1.0
     (never,) = races([result(error=0.05)], [soft])
     assert never.hard is None
-    assert never.ratios() == (None, None)
-    assert Race(0, 0.1, Moment(5, 1.0), Moment(0, 0.0)).ratios() == (None, None)
+    assert never.ratios() == [None] * 3
+    assert Race({}, 0.1, Moment(5, 1.0, 0.9), Moment(0, 0.0, 0.0)).ratios() == [None] * 3
     assert races([], [soft]) == []
 
 
@@ -153,7 +160,7 @@ def test_markdown_says_what_the_numbers_show():
     assert "solves that failed: 2 ILL_CONDITIONED" in text
     assert "quick, hard, seed 1: `pdecl train burgers --seed 1` (cpu, now)" in text
     assert "`make results`" in text
-    assert "| quick | 0 | 5.00% | 100 | 15.0 | 10 | 6.00 | 10× | 2.5× |" in text
+    assert "| 0 | 5.00% | 100 | 15.0 | 10 | 6.00 | 10.0× | 2.50× | 11.0× | 1.00 |" in text
     assert "no hard and soft runs of one preset to compare" in text
     for block in text.split("\n\n"):
         if block.startswith("|"):

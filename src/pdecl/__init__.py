@@ -24,6 +24,7 @@ from .networks import MLP as MLP
 from .networks import Creased as Creased
 from .networks import DeepONet as DeepONet
 from .networks import ExactInitial as ExactInitial
+from .networks import GatedDeepONet as GatedDeepONet
 from .networks import InSingle as InSingle
 from .networks import Modulated as Modulated
 from .networks import Mollified as Mollified

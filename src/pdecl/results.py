@@ -10,15 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .experiment import from_dict
+from .experiment import Experiment, from_dict
 from .files import replacing
+from .presets import preset
 from .report import words
 from .report.collect import FORMAT, collect
 from .report.paper import FEWER_STEPS, LESS_TIME, PAPER
 from .report.summary import METHODS, Result, Row, presets, problems, races, rows, select
 from .runs import Run
 
-__all__ = ["collect", "markdown", "read", "write"]
+__all__ = ["collect", "markdown", "name", "read", "write"]
+
+
+def name(experiment: Experiment) -> str:
+    """What a result's file is called; a network that is not the preset's own adds its kind."""
+    parts = [experiment.problem, experiment.method, experiment.preset, str(experiment.seed)]
+    own = preset(experiment.problem, experiment.method, experiment.preset).network.kind
+    if experiment.network.kind != own:
+        parts.append(experiment.network.kind.lower())
+    return "-".join(parts)
 
 
 def write(path: str | os.PathLike[str], run: Run) -> None:
@@ -115,20 +125,18 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
 
 
 def _race_table(here: Sequence[Result]) -> str:
-    head = ["preset", "seed", "soft model's best error", "soft: steps", "soft: s"]
-    head += ["hard: steps", "hard: s", "fewer steps", "less time"]
     lines = []
-    for preset in presets(here):
-        hard, soft = (select(here, preset=preset, method=method) for method in METHODS)
+    for size in presets(here):
+        hard, soft = (select(here, preset=size, method=method) for method in METHODS)
         for race in races(hard, soft):
-            lines.append([preset, str(race.seed), *words.race(race)])
+            lines.append([size, *words.race(race)])
     if not lines:
         return "Hard against soft: there are no hard and soft runs of one preset to compare."
     about = (
         "Hard against soft: steps and seconds until the soft model's best error, on the φ that training "
         f"watched (the paper: {FEWER_STEPS} times fewer steps, {LESS_TIME} times less time)."
     )
-    return about + "\n\n" + _markdown_table(head, lines)
+    return about + "\n\n" + _markdown_table(["preset", *words.RACE], lines)
 
 
 def _commands(table: Sequence[Row]) -> str:

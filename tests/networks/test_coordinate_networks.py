@@ -1,4 +1,4 @@
-"""Networks of a point: MLP, DeepONet, Modulated, and ones that are not ours."""
+"""Networks of a point: MLP, DeepONet, GatedDeepONet, Modulated, and ones that are not ours."""
 
 import equinox as eqx
 import jax
@@ -32,8 +32,9 @@ PHI = {"a": jnp.array([1.2, 1.9]), "c": jnp.array(0.3)}
 OTHER = {"a": jnp.array([1.7, 1.1]), "c": jnp.array(0.9)}
 
 
-NETWORKS = {"MLP": pdecl.MLP, "DeepONet": pdecl.DeepONet, "Modulated": pdecl.Modulated}
-each_network = pytest.mark.parametrize("kind", NETWORKS.values(), ids=NETWORKS)
+NETWORKS = [pdecl.MLP, pdecl.DeepONet, pdecl.GatedDeepONet, pdecl.Modulated]
+each_network = pytest.mark.parametrize("kind", NETWORKS)
+each_that_reads_phi = pytest.mark.parametrize("kind", NETWORKS[1:])
 
 
 def make(kind, problem=PROBLEM, size=12, width=16, **options):
@@ -67,25 +68,40 @@ def test_each_unknown_has_functions_of_its_own(kind):
     assert bases.proposed(basis, ("u", "v"), PHI, {"u": 12, "v": 12}).shape == (24,)
 
 
-@each_network
+@pytest.mark.parametrize("kind", [pdecl.MLP, pdecl.DeepONet, pdecl.Modulated])
 def test_too_many_functions_for_the_width_are_warned_about(kind):
     with pytest.warns(UserWarning, match="at most 9 dimensions"):
         kind(PROBLEM, 10, 8, 1, key=jr.key(0))
 
 
-def test_only_a_modulated_network_changes_its_functions_with_phi():
+def test_modulated_and_gated_networks_change_their_functions_with_phi():
     functions = lambda kind, phi: make(kind)(MESH[10], phi)
     change = lambda kind: np.abs(functions(kind, PHI) - functions(kind, OTHER)).max()
     assert change(pdecl.Modulated) > 0.01
+    assert change(pdecl.GatedDeepONet) > 0.01
     assert change(pdecl.DeepONet) == 0
     branch = make(pdecl.DeepONet)
     assert np.abs(branch.weights(PHI) - branch.weights(OTHER)).max() > 0.01
 
 
-@pytest.mark.parametrize("kind", [pdecl.DeepONet, pdecl.Modulated])
+@each_that_reads_phi
 def test_networks_of_phi_need_its_law(kind):
     with pytest.raises(ValueError, match="no law"):
         make(kind, pdecl.Problem(box, PROBLEM.conditions))
+
+
+def test_a_gated_deeponet_is_the_published_one():
+    """Written out for one point: U and V from single layers, mixed after each hidden layer of both."""
+    net = make(pdecl.GatedDeepONet)
+    point, phi = net.features(MESH[10]), net.standard(PHI)
+    of = lambda layer, h: np.tanh(layer.weight @ h + layer.bias)
+    U, V = of(net.code_phi, phi), of(net.code_point, point)
+    outputs = []
+    for (first, second, last), inputs in [(net.branch, phi), (net.trunk, point)]:
+        z = of(first, inputs)
+        z = of(second, (1 - z) * U + z * V)
+        outputs.append(last.weight @ ((1 - z) * U + z * V) + last.bias)
+    np.testing.assert_allclose(net(MESH[10], PHI), outputs[0] * outputs[1], rtol=1e-12)
 
 
 def test_what_the_law_does_not_vary_is_no_division_by_zero():
@@ -96,7 +112,7 @@ def test_what_the_law_does_not_vary_is_no_division_by_zero():
     assert np.all(np.isfinite(make(pdecl.Modulated, problem)(MESH[0], jnp.array([0.3, 5.0]))))
 
 
-@pytest.mark.parametrize("kind", [pdecl.DeepONet, pdecl.Modulated])
+@each_that_reads_phi
 def test_proposed_solutions_are_of_order_one(kind):
     basis = make(kind, size=60, width=64)
     weights = bases.proposed(basis, ("u",), PHI, {"u": 60})
@@ -104,7 +120,7 @@ def test_proposed_solutions_are_of_order_one(kind):
     assert 0.02 < np.sqrt(np.mean(u**2)) < 3
 
 
-@pytest.mark.parametrize("kind", [pdecl.DeepONet, pdecl.Modulated])
+@each_that_reads_phi
 def test_gradients_reach_the_parameters_through_a_solve(kind):
     check_gradient(make(kind, size=8), lambda basis: left_over(PROBLEM, basis, PHI))
 

@@ -44,6 +44,10 @@ def test_it_gives_functions_on_the_grid_of_the_field(options):
     assert other.shape == (21, 12, 6)
 
 
+def test_gain_multiplies_the_functions():
+    np.testing.assert_allclose(call(fno(gain=0.02), NU), 0.02 * call(fno(), NU), rtol=1e-6)
+
+
 @pytest.mark.parametrize("factorised", [True, False])
 def test_its_functions_do_not_depend_on_the_grid(factorised):
     """At shared nodes values agree the better the finer the grids are, at second order."""

@@ -32,9 +32,7 @@ def results(
     with explaining():
         for folder in run_folders.find(runs) if runs else []:
             run = run_folders.read(folder)
-            about = run.experiment
-            name = f"{about.problem}-{about.method}-{about.preset}-{about.seed}.json"
-            page.write(kept / name, run)
+            page.write(kept / f"{page.name(run.experiment)}.json", run)
         files = sorted(kept.glob("*.json"))
         if not files:
             raise ValueError(f"{kept} holds no results; name the folders of some runs.")

@@ -36,6 +36,9 @@ def train(
     batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
     rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
     optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="Its kind: MLP, DeepONet, GatedDeepONet, Modulated, FNO.")
+    ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers of the network.")] = None,
@@ -67,7 +70,7 @@ def train(
     """
     overrides = {
         "steps": steps, "batch": batch, "rate": rate, "size": size, "width": width, "depth": depth,
-        "grid": grid, "single": single, "optimiser": optimiser,
+        "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
     }  # fmt: skip
     with explaining():
         experiment = preset(problem, method, name, seed).with_overrides(

@@ -4,6 +4,7 @@ from .creased import Creased as Creased
 from .deeponet import DeepONet as DeepONet
 from .features import Periodic as Periodic
 from .fno import FNO as FNO
+from .gated import GatedDeepONet as GatedDeepONet
 from .mlp import MLP as MLP
 from .modulated import Modulated as Modulated
 from .precision import InSingle as InSingle

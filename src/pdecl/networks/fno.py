@@ -35,6 +35,7 @@ class FNO(eqx.Module):
       interfaces sharply, and ties the network to the spacing of the grid it was trained on.
     - `padding`: how far beyond the domain the waves' period reaches, as a part of its length.
     - `hidden`: width of the layer before the functions; more than `hidden + 1` are linearly dependent.
+    - `gain`: what the functions are multiplied by; for a soft model, the size of the solutions.
     - `features`: a function from φ to channels `(n, m, k)`; by default `FieldFeatures(problem)`.
     - `dtype`: of the parameters and of all that is computed with them.
     """
@@ -45,6 +46,7 @@ class FNO(eqx.Module):
     project: eqx.nn.Linear
     last: eqx.nn.Linear
     activation: Callable[[Array], Array]
+    gain: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class FNO(eqx.Module):
         local: int = 0,
         padding: float = 0.2,
         hidden: int | None = None,
+        gain: float = 1.0,
         features: Callable[[Any], Float[Array, "n m k"]] | None = None,
         activation: Callable[[Array], Array] = jax.nn.gelu,
         dtype: Any = jnp.float32,
@@ -72,7 +75,7 @@ class FNO(eqx.Module):
         phi = jax.eval_shape(lambda: jax.tree.map(lambda leaf: leaf[0], problem.sample(jr.key(0), 1)))
         channels = jax.eval_shape(features, phi).shape[-1]
         lift, project, last, *others = jr.split(key, depth + 3)
-        self.activation = activation
+        self.activation, self.gain = activation, gain
         single = lambda tree: jax.tree.map(lambda x: x.astype(dtype) if eqx.is_array(x) else x, tree)
         self.features = single(features)
         self.lift = single(dense(channels, width, channels**-0.5, 0.5, lift))
@@ -88,7 +91,7 @@ class FNO(eqx.Module):
             h = pointwise(self.lift, self.features(phi).astype(self.lift.weight.dtype))
             for block in self.blocks:
                 h = self.activation(block(h))
-            return pointwise(self.last, self.activation(pointwise(self.project, h)))
+            return self.gain * pointwise(self.last, self.activation(pointwise(self.project, h)))
 
 
 class Block(eqx.Module):

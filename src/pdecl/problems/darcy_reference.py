@@ -77,7 +77,8 @@ def pixel_truth(nu: Batch, refine: int = 4, tolerance: float = 1e-7) -> Batch:
         *_, coarse, fine = _pixel_levels(one, refine, tolerance)
         return fine + gain * (fine - coarse)
 
-    return np.stack([extrapolate(one) for one in nu])
+    with ThreadPoolExecutor() as threads:
+        return np.stack(list(threads.map(extrapolate, nu)))
 
 
 def _pixel_levels(nu: np.ndarray, finest: int, tolerance: float) -> list[np.ndarray]:

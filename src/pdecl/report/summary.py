@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -135,30 +135,34 @@ def presets(results: Sequence[Result]) -> list[str]:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a run first had an error: steps done and seconds of training."""
+    """When a run first had an error: steps done, seconds of training, and those without compiling."""
 
     step: float
     seconds: float
+    stepping: float
 
 
 @dataclass(frozen=True)
 class Race:
     """Hard against soft: when each first reached the soft model's best error on unseen φ.
 
-    `hard` is None if the hard model never did. Errors are those of the histories.
+    `hard` is None if the hard model never did. Errors are those of the histories. `residual` is the soft
+    model's residual on the test φ over the hard one's, None where one of them was not evaluated.
     """
 
-    seed: int
+    experiment: Mapping[str, Any]  # the soft one
     best: float
     soft: Moment
     hard: Moment | None
+    residual: float | None = None
 
-    def ratios(self) -> tuple[float | None, float | None]:
-        """How many times fewer steps and seconds the hard model took; None where there is no ratio."""
+    def ratios(self) -> list[float | None]:
+        """How many times fewer steps, seconds, and seconds without compiling the hard model took; None
+        where there is no ratio."""
         if self.hard is None:
-            return None, None
-        divide = lambda soft, hard: soft / hard if hard > 0 else None
-        return divide(self.soft.step, self.hard.step), divide(self.soft.seconds, self.hard.seconds)
+            return [None] * 3
+        pairs = zip(astuple(self.soft), astuple(self.hard), strict=True)
+        return [soft / hard if hard > 0 else None for soft, hard in pairs]
 
 
 def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
@@ -173,9 +177,13 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
         best = min(_number(row["error"]) for row in watched)
         if not math.isfinite(best):
             continue
-        reached = _first(watched, best)
+        reached = _first(slow, best)
         assert reached is not None
-        found.append(Race(slow["experiment"]["seed"], best, reached, _first(_errors(rival), best)))
+        residual = None
+        if slow["evaluation"] and rival["evaluation"]:
+            of_slow, of_rival = (_number(r["evaluation"]["residual_loss"]) for r in (slow, rival))
+            residual = of_slow / of_rival
+        found.append(Race(slow["experiment"], best, reached, _first(rival, best), residual))
     return found
 
 
@@ -191,10 +199,14 @@ def _errors(result: Result) -> list[Mapping[str, float]]:
     return [row for row in result["history"]["watched"] if "error" in row]
 
 
-def _first(watched: Sequence[Mapping[str, float]], error: float) -> Moment | None:
-    for row in watched:
+def _first(result: Result, error: float) -> Moment | None:
+    compiling = result["history"]["compiling"]
+    for row in _errors(result):
         if _number(row["error"]) <= error:
-            return Moment(row["step"], row["seconds"] if row["step"] else 0.0)
+            # `compiling` ends with the first step, whose own time is not known.
+            seconds = row["seconds"] if row["step"] else 0.0
+            stepping = seconds - compiling if row["step"] > 1 else 0.0
+            return Moment(row["step"], seconds, stepping)
     return None
 
 

@@ -29,17 +29,14 @@ def against_soft(results: Sequence[Result]) -> Table | None:
             same = {r["environment"].get("device") for r in (*hard, *soft)}
             note = "" if len(same) == 1 else " (different devices)"
             for race in races(hard, soft):
-                cells = words.race(race)
-                lines.append([words.PROBLEMS[problem], preset + note, str(race.seed), *cells])
+                lines.append([words.PROBLEMS[problem], preset + note, *words.race(race)])
     if not lines:
         return None
-    head = ["problem", "preset", "seed", "soft model's best error", "soft: steps", "soft: s"]
-    head += ["hard: steps", "hard: s", "fewer steps", "less time"]
     caption = (
         "Hard against soft: steps and seconds of training until the soft model's best error on the "
         f"watched φ was first met (the paper: {FEWER_STEPS}× fewer steps, {LESS_TIME}× less time)."
     )
-    return Table(caption, head, lines)
+    return Table(caption, ["problem", "preset", *words.RACE], lines)
 
 
 def _cells(row: Row) -> list[str]:

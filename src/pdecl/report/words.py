@@ -51,17 +51,20 @@ def points(result: Result) -> str:
     return " + ".join(f"{count} {name}" for name, count in counts) + " points" if counts else "–"
 
 
+RACE = [
+    "soft network", "seed", "soft model's best error", "soft: steps", "soft: s", "hard: steps",
+    "hard: s", "fewer steps", "less time", "without compiling", "residual, soft / hard",
+]  # fmt: skip
+
+
 def race(one: Race) -> list[str]:
-    """Cells: best error, soft steps and seconds, hard steps and seconds, the two ratios."""
-    cells = [percent(one.best), f"{one.soft.step:g}", short(one.soft.seconds)]
-    if one.hard is None:
-        return [*cells, "never", "never", "–", "–"]
-    fewer, less = one.ratios()
-    return [
-        *cells,
-        *_moment(one.hard),
-        *(f"{ratio:.3g}×" if ratio else "at the start" for ratio in (fewer, less)),
-    ]
+    """Cells for the columns `RACE`."""
+    cells = [network(one.experiment), str(one.experiment["seed"]), percent(one.best)]
+    cells += [f"{one.soft.step:g}", short(one.soft.seconds)]
+    cells += ["never"] * 2 if one.hard is None else _moment(one.hard)
+    none = "–" if one.hard is None else "at the start"
+    cells += [f"{short(ratio)}×" if ratio else none for ratio in one.ratios()]
+    return [*cells, short(one.residual)]
 
 
 def about(results: Sequence[Result]) -> str:

@@ -19,7 +19,7 @@ from pdecl.refine.families import Carried, Waves
 def small(problem, method="hard", **changes):
     """A network that nothing was taught."""
     changes = {"size": 12, "width": 12, "depth": 1, **changes}
-    made = preset(problem, method, "quick").with_overrides(**changes)
+    made = preset(problem, method, "quick").with_overrides(creased=0.0, **changes)
     return pdecl.Trained(made, basis_of(made, keys_of(made)[0]))
 
 

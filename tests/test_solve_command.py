@@ -36,7 +36,8 @@ POINTS = np.array([[0.1, 0.2], [0.5, 0.9], [1.0, 1.0]])
 
 
 def small(problem, method="hard", **changes):
-    made = preset(problem, method, "quick").with_overrides(size=12, width=12, depth=1, **changes)
+    plain = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}
+    made = preset(problem, method, "quick").with_overrides(**plain, **changes)
     return Trained(made, basis_of(made, keys_of(made)[0]))
 
 

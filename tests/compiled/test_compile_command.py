@@ -12,7 +12,7 @@ from pdecl.experiment import basis_of, keys_of
 from pdecl.metrics import relative_l2
 from pdecl.presets import preset
 
-TINY = {"size": 12, "width": 12, "depth": 1}
+TINY = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}
 
 
 def trained(problem="convection", method="hard", **changes):

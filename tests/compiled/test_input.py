@@ -13,7 +13,7 @@ from pdecl.experiment import basis_of
 from pdecl.presets import preset
 from pdecl.status import Status
 
-TINY = {"size": 12, "width": 12, "depth": 1}
+TINY = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}
 
 
 @pytest.fixture(scope="module")

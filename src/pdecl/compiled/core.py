@@ -14,7 +14,9 @@ from ..layer import Outcome, weights_of
 from ..points import Points
 from ..problem import Problem
 from ..solvers import GaussNewton
-from ..system import Plan
+from ..status import Status
+from ..system import Plan, System
+from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Rules, fitted
 from .study import held_system
 from .surroundings import Surroundings
@@ -36,6 +38,9 @@ class Core(eqx.Module):
     - `weighing`: a matrix that multiplies the rows; None leaves them as they are.
     - `norm`: ‖norm · coefficients‖ is the size of u.
     - `at`, `values`: query points, and the combinations' values there, by unknown.
+    - `crease`: for functions that are creased along a front. Then `plan`, `jets` and `values` are those
+      of two unknowns, the smooth part and what is creased; the points, and `values`, hold the front's
+      combinations too; and the expansion is the crease's.
     - `lean`: whether all rows are fitted and at least as many as functions, so that the short way of
       `online.py` does; else the layer's own.
     """
@@ -54,30 +59,57 @@ class Core(eqx.Module):
     rules: Rules
     solver: GaussNewton
     lean: bool = eqx.field(static=True)
+    crease: Crease | None = None
+
+    @property
+    def expands(self) -> Float[Array, "N r"] | None:
+        """ω = expands · (coefficients of the combinations)."""
+        return self.expansion if self.crease is None else self.crease.expansion
 
     def one(self, phi: Any) -> Found:
         """The answer for one φ."""
         # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
         with jax.default_matmul_precision("highest"):
             phi = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_inexact_array(x) else x, phi)
-            system = held_system(self.problem, self.basis, phi, self.sets, self.plan, self.jets)
-            start = self.surroundings.start(phi, self.plan.size)
-            if self.lean:
-                norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
-                found = fitted(system, self.weighing, norm, start, self.rules)
-            else:
-                found = weights_of(system, self.solver)
-            weights = found.weights if self.expansion is None else self.expansion @ found.weights
+            system, found, front = self.solved(phi)
+            whole = self.expands
+            weights = found.weights if whole is None else whole @ found.weights
             return Found(
                 weights, found.code, found.iterations, found.optimality, found.violation,
                 residual=system.residuals(found.weights),
                 distance=constant(self.surroundings.distance(phi)),
-                values=None if self.at is None else self._at(phi, system.split(found.weights)),
+                values=None if self.at is None else self._at(phi, system.split(found.weights), front),
             )  # fmt: skip
 
-    def _at(self, phi: Any, shares: dict[str, Array]) -> dict[str, Array]:
+    def solved(self, phi: Any) -> tuple[System, Outcome, Float[Array, " _r"] | None]:
+        """The rows for one φ, the coefficients that they ask for, and those of its front."""
+        front = None if self.crease is None else self.crease.front.solved(phi)[1]
+        system = held_system(
+            self.problem, self.basis, phi, self.sets, self.plan, self.jets, self.crease,
+            None if front is None else front.weights,
+        )  # fmt: skip
+        if self.lean:
+            norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
+            start = self.surroundings.start(phi, self.plan.size)
+            found = fitted(system, self.weighing, norm, start, self.rules)
+        else:
+            found = weights_of(system, self.solver)
+        if front is None:
+            return system, found, None
+        code = jnp.where(front.code > Status.OVERDETERMINED, front.code, found.code)
+        return system, eqx.tree_at(lambda f: f.code, found, code), front.weights
+
+    def _at(
+        self, phi: Any, shares: dict[str, Array], front: Float[Array, " _r"] | None
+    ) -> dict[str, Array]:
         """u at the query points: one matrix product, where the functions' values are held."""
         assert self.at is not None
+        if self.crease is not None:
+            assert self.values is not None
+            assert front is not None
+            factor = self.crease.factor(self.values[FRONT], front)
+            v, h = (self.values[name] @ shares[name] for name in (SMOOTH, CREASED))
+            return {self.problem.unknowns[0]: v + factor * h}
         unknowns, basis = self.problem.unknowns, bases.specialise(self.basis, phi)
         if self.values is None:
             values = bases.combine(basis, unknowns, shares, self.at, phi, {()})

@@ -5,7 +5,7 @@ For a problem of the user's own, these are given to `load_compiled`.
 """
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +17,21 @@ from ..basis import specialise
 from ..experiment import basis_of, from_dict, problem_of, solver_of
 from ..jet import Entry
 from ..metrics import Summary
+from ..networks.creased import front_solver
 from ..points import Points
 from ..problem import Problem
 from ..solve import complete
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, make_plan
 from ..trained import COMPILED, find
+from . import crease as creases
 from .core import Core
+from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Rules
 from .solver import Compiled, phi_shapes
 from .surroundings import Surroundings
+
+_OF_FRONT = "front: "  # what the names of the front's arrays begin with
 
 
 def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
@@ -36,11 +41,8 @@ def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
     recipe = {
         "kind": COMPILED,
         "arrays": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
-        "functions": [[unknown, size] for unknown, size in core.plan.sizes],
-        "steps": core.rules.steps,
-        "max_steps": core.rules.max_steps,
-        "lean": core.lean,
         "error": compiled.error.as_dict(),
+        **_described(core),
     }
     if experiment is not None:
         recipe["experiment"] = experiment.as_dict()
@@ -74,9 +76,10 @@ def load_compiled(
         experiment = from_dict(recipe["experiment"]) if "experiment" in recipe else None
         shapes = {name: (tuple(shape), dtype) for name, (shape, dtype) in recipe["arrays"].items()}
         held = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
-        sizes = tuple((str(unknown), int(size)) for unknown, size in recipe["functions"])
+        kinds = [_Kind.read(recipe)]
+        if "front" in recipe:
+            kinds.append(_Kind.read(recipe["front"]))
         error = Summary(**recipe["error"])
-        steps, max_steps, lean = str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"])
     except (KeyError, TypeError, ValueError) as wrong:
         raise storage.ModelFileError(f"{path}: its header is not that of a solver ({wrong}).") from wrong
     if experiment is not None:
@@ -91,11 +94,35 @@ def load_compiled(
     like = {"basis": basis, "held": jax.tree.map(jnp.asarray, held)}
     filled = storage.load_into(like, path)
     try:
-        core = _core(problem, filled["basis"], filled["held"], sizes, complete(solver), lean)
+        core = _core(problem, filled["basis"], filled["held"], complete(solver), *kinds)
     except KeyError as wrong:
         raise storage.ModelFileError(f"{path}: it lacks the array {wrong}.") from wrong
-    rules = Rules(steps, filled["held"]["rtol"], max_steps)
-    return Compiled(core(rules), error, experiment)
+    return Compiled(core, error, experiment)
+
+
+class _Kind(NamedTuple):
+    """What a file's header says of a core: functions of each unknown, and how steps are taken."""
+
+    sizes: tuple[tuple[str, int], ...]
+    steps: str
+    max_steps: int
+    lean: bool
+
+    @classmethod
+    def read(cls, recipe: dict[str, Any]) -> "_Kind":
+        sizes = tuple((str(unknown), int(size)) for unknown, size in recipe["functions"])
+        return cls(sizes, str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"]))
+
+
+def _described(core: Core) -> dict[str, Any]:
+    front = {} if core.crease is None else {"front": _described(core.crease.front)}
+    return {
+        "functions": [[unknown, size] for unknown, size in core.plan.sizes],
+        "steps": core.rules.steps,
+        "max_steps": core.rules.max_steps,
+        "lean": core.lean,
+        **front,
+    }
 
 
 def _arrays(core: Core) -> dict[str, Any]:
@@ -103,7 +130,7 @@ def _arrays(core: Core) -> dict[str, Any]:
     around = core.surroundings
     found = {
         "rtol": core.rules.rtol,
-        "expansion": core.expansion,
+        "expansion": core.expands,
         "weighing": core.weighing,
         "norm": core.norm,
         "at": core.at,
@@ -120,6 +147,9 @@ def _arrays(core: Core) -> dict[str, Any]:
     for number, jets in enumerate(core.jets or ()):
         found |= {_jet_name(number, entry): jet for entry, jet in jets.items()}
     found |= {f"values {unknown}": values for unknown, values in (core.values or {}).items()}
+    if core.crease is not None:
+        found["blur"] = core.crease.blur
+        found |= {f"{_OF_FRONT}{name}": array for name, array in _arrays(core.crease.front).items()}
     return {name: array for name, array in found.items() if array is not None}
 
 
@@ -127,31 +157,60 @@ def _core(
     problem: Problem,
     basis: Any,
     held: dict[str, Any],
-    sizes: tuple[tuple[str, int], ...],
     solver: GaussNewton,
-    lean: bool,
-) -> Any:
-    """All of a `Core` but its rules."""
+    kind: _Kind,
+    front: _Kind | None = None,
+) -> Core:
+    """The core of a solver; with `front`, of one whose functions crease."""
     sets = tuple(_points(held, number) for number in range(len(problem.sets())))
     shapes = phi_shapes(problem, held["phi mean"])
     one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    whole = make_plan(problem, specialise(basis, one), one, sets)
-    plan = Plan(whole.entries, whole.rows, whole.affine, sizes)
+    crease, unknowns = None, problem.unknowns
+    if front is None:
+        whole = make_plan(problem, specialise(basis, one), one, sets)
+    else:
+        crease, whole = _crease(problem, basis, held, sets, one, kind, front)
+        unknowns = (SMOOTH, CREASED, FRONT)
+    plan = Plan(whole.entries, whole.rows, whole.affine, kind.sizes)
     jets = None
     if any(name.startswith("jet ") for name in held):
         jets = tuple(
             {entry: held[_jet_name(number, entry)] for entry in _entries(problem, plan, number)}
             for number in range(len(sets))
         )
-    values = {name: held[f"values {name}"] for name in problem.unknowns if f"values {name}" in held}
+    values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
     around = Surroundings(
         held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
         held.get("guess"),
     )  # fmt: skip
-    return lambda rules: Core(
-        problem, basis, sets, plan, jets, held.get("expansion"), held.get("weighing"), held.get("norm"),
-        around, held.get("at"), values or None, rules, solver, lean,
+    return Core(
+        problem, basis, sets, plan, jets, held.get("expansion") if crease is None else None,
+        held.get("weighing"), held.get("norm"), around, held.get("at"), values or None,
+        Rules(kind.steps, held["rtol"], kind.max_steps), solver, kind.lean, crease,
     )  # fmt: skip
+
+
+def _crease(
+    problem: Problem,
+    basis: Any,
+    held: dict[str, Any],
+    sets: tuple[Points, ...],
+    phi: Any,
+    kind: _Kind,
+    front: _Kind,
+) -> tuple[Crease, Plan]:
+    inner = creases.inner_of(basis)
+    if inner is None:
+        raise storage.ModelFileError("this solver was compiled from a basis that is Creased; give one.")
+    smooth, creased = (size for _, size in kind.sizes)
+    orders = creases.orders_of(problem, make_plan(problem, inner, phi, sets))
+    parted = creases.parted(problem, orders)
+    of_front = {
+        name.removeprefix(_OF_FRONT): array for name, array in held.items() if name.startswith(_OF_FRONT)
+    }
+    core = _core(basis.front, inner, of_front, front_solver(), front)
+    plan = creases.parted_plan(parted, orders, sets, phi, (smooth, creased))
+    return Crease(parted, core, held["blur"], held["expansion"], orders), plan
 
 
 def _points(held: dict[str, Any], number: int) -> Points:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from ..experiment import Experiment, problem_of, solver_of, training_phis
 from ..metrics import Summary, relative_l2, summarise
@@ -18,17 +18,20 @@ from ..solve import Solution, inside, require_precision
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, build
 from ..trained import Trained
+from . import crease as creases
 from . import reduction
 from .core import Core, answer
+from .crease import Crease
 from .online import Rules
 from .selection import choose, subset
 from .solver import Compiled
-from .study import Study, examine, rows_of, sees_phi, usable, values_of
+from .study import FrontStudy, Study, examine, held_once, rows_of, usable, values_of
 from .surroundings import survey
 
 Route = Literal["chosen", "all"]
 
 _ROWS = 2.0  # rows for each function, where no number is given
+_FRONT = 0.75  # functions of the front for each function: it need not be known as well as u
 _MEASURED = 64  # held-out φ at most that an error is measured on
 _SHARE = 0.02  # of the stated error that the iteration may leave
 _NOT_REDUCED = (
@@ -61,7 +64,11 @@ def compile(
     stored. Online, in one compiled function for a batch: rows from the stored jets, Gram matrices,
     Cholesky factorisations, one matrix product for the values at `at`. The network does not run.
 
-    A basis whose functions depend on φ (`Modulated`, `FNO`) goes through the same door, but its
+    `Creased` functions depend on φ, but only through a front that is a sum of functions like any other
+    answer: over a basis that does not see φ all of this holds for them too. The front's own problem is
+    reduced and solved first; then the two parts of u, smooth and creased, are found together.
+
+    Any other basis whose functions depend on φ (`Modulated`, `FNO`) goes through the same door, but its
     functions cannot be stored or reduced: online the network runs for each φ of the batch at the
     chosen points, and at `at`. Chosen in advance are only the points.
 
@@ -71,7 +78,8 @@ def compile(
       `Study`, from `examine`, whose answers then serve many settings.
     - `phis`: training φ, along a first axis; hundreds. A quarter is held out to measure errors on. For a
       `Trained`: how many of its own (400).
-    - `functions`: how many combinations of functions to keep, for each unknown. None keeps all.
+    - `functions`: how many combinations of functions to keep, for each unknown (of creased functions, in
+      both parts together). None keeps all.
     - `error`: keep as few as reach this mean relative error against the whole basis on held-out φ.
     - `points`: how many rows to keep in all, at least as many as functions: twice as many by default.
       Fewer than functions asks for the shortest weights (in the spread of the training answers) that
@@ -115,7 +123,7 @@ def studied(
     if basis is None or phis is None:
         raise TypeError("give a problem, a basis and training φ (`problem.sample(key, 400)`).")
     one = jax.tree.map(lambda leaf: leaf[0], problem.check(phis, batch=True))
-    if reduce and sees_phi(problem, basis, one):
+    if reduce and not held_once(problem, basis, one):
         raise ValueError(_NOT_REDUCED)
     return examine(problem, basis, phis, solver), None
 
@@ -138,7 +146,7 @@ def of_trained(
     problem = problem_of(trained.experiment)
     training = replace(trained.experiment.training, phis=count)
     phis = training_phis(replace(trained.experiment, training=training))
-    if reduce and phis is not None and sees_phi(problem, trained.basis, phis[0]):
+    if reduce and phis is not None and not held_once(problem, trained.basis, phis[0]):
         raise ValueError(_NOT_REDUCED)
     solver = solver_of(trained.experiment) if solver is None else solver
     study = examine(problem, trained.basis, phis, solver, progress)
@@ -166,7 +174,9 @@ def assemble(
             raise ValueError(_NOT_REDUCED)
         core = _seeing(study, points, route, at, rules)
         return Compiled(core, measured(study, core))
-    if functions is not None and not 1 <= functions <= max(size for _, size in study.plan.sizes):
+    sizes = [size for _, size in study.plan.sizes]
+    most = max(sizes) if study.front is None else sum(sizes)
+    if functions is not None and not 1 <= functions <= most:
         raise ValueError(f"`functions` must be between 1 and the basis's own number; found {functions}.")
     return _blind(study, functions, points, route, at, rules)
 
@@ -175,11 +185,18 @@ def measured(study: Study, core: Core) -> Summary:
     """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
     numbers = study.held_out[:_MEASURED]
     phis = study.some(numbers)
+    if core.crease is not None:  # the front as it is found online is part of the answer
+        assert study.values is not None
+        functions = np.concatenate([study.values[name] for name, _ in study.plan.sizes], axis=1)
+        core = _with_values(study, core, study.quadrature, jnp.asarray(functions))
     found = answer(core, phis, True)
     good = usable(found.code)
-    if study.values is not None:
-        full = _combined(study, study.weights[numbers])
-        ours = _combined(study, np.asarray(found.weights))
+    if core.crease is not None:
+        full = reduction.answers_on(study, numbers)
+        ours = np.asarray((found.values or {})[study.problem.unknowns[0]])
+    elif study.values is not None:
+        full = reduction.answers_on(study, numbers)
+        ours = reduction.combined(study, np.asarray(found.weights))
     else:
         coords = study.quadrature[::4]
         full, ours = (
@@ -210,47 +227,82 @@ def _seeing(study: Study, points: int | None, route: Route, at: Any, rules: Rule
 def _blind(
     study: Study, functions: int | None, points: int | None, route: Route, at: Any, rules: Rules
 ) -> Compiled:
-    """A basis that does not see φ: everything is held."""
+    """A basis that does not see φ, but for a crease: everything is held."""
+    crease = None
+    if study.front is not None:
+        crease = _crease(study.front, functions, route, rules)
     expansion, sizes = reduction.combinations(study, functions)
     count = round(_ROWS * expansion.shape[1]) if points is None else points
     plan = reduction.with_sizes(study.plan, expansion)
     if route == "chosen" and any(study.open):
-        numbers = choose(study, count, expansion)
-        sets, held = _subsets(study, numbers), study
+        held = _online(study, crease)
+        numbers = choose(held, count, expansion, crease)
+        sets = _subsets(held, numbers)
     else:
-        sets, held = _drawn(study)
+        held = _online(_drawn(study), crease)
+        sets = held.candidates
         numbers = tuple(np.arange(len(points)) for points in sets)
     rows = rows_of(study.problem, plan, sets)
     lean = _all_fitted(study.problem) and rows >= plan.size
     jets = reduction.reduced_jets(held, numbers, expansion, plan)
-    answers = _coefficients(study, expansion)
+    answers = reduction.coefficients(study, expansion, crease)
 
     def core_with(weighing: np.ndarray | None) -> Core:
         turn = np.diag(sizes)
         if lean:
-            turn = reduction.coordinates(study, sets, plan, jets, answers, weighing)
+            turn = reduction.coordinates(study, sets, plan, jets, answers, weighing, crease)
         turned = expansion @ turn
         start = None if _affine(plan) else np.linalg.solve(turn, answers.T).T
+        whole = jnp.asarray(turned)
         return Core(
             problem=study.problem, basis=study.basis, sets=sets, plan=plan,
             jets=jax.tree.map(jnp.asarray, reduction.reduced_jets(held, numbers, turned, plan)),
-            expansion=jnp.asarray(turned),
+            expansion=whole if crease is None else None,
             weighing=None if weighing is None else jnp.asarray(weighing), norm=jnp.asarray(turn),
             surroundings=survey(study.phis, study.kept, study.held_out, start),
             at=None, values=None, rules=rules, solver=study.solver, lean=lean,
+            crease=None if crease is None else replace(crease, expansion=whole),
         )  # fmt: skip
 
     ways: list[np.ndarray | None] = [None]
     if lean and functions is not None and route == "chosen":
-        ways = list(reduction.weighings(reduction.left_over(study, sets, plan, jets, answers)))
+        ways = list(reduction.weighings(reduction.left_over(study, sets, plan, jets, answers, crease)))
     cores = [core_with(way) for way in ways]
     best = min(cores, key=lambda core: measured(study, core).mean)
     best = _with_tolerance(study, best, exact=functions is None)
     error = measured(study, best)
     if at is not None:
-        values = eqx.filter_jit(values_of)(study.problem, study.basis, study.phi(0), at)
-        best = replace(best, at=at, values=_through(study.plan, plan, values, best.expansion))
+        best = _with_values(study, best, at, _functions_at(study, at))
     return Compiled(best, error)
+
+
+def _crease(front: FrontStudy, functions: int | None, route: Route, rules: Rules) -> Crease:
+    """The front as it is found online, with fewer functions."""
+    size = None if functions is None else max(1, min(round(_FRONT * functions), front.study.most))
+    made = assemble(front.study, size, route=route, dtype=jnp.dtype(rules.steps))
+    return Crease(front.problem, made.core, jnp.asarray(front.blur), None, front.orders)
+
+
+def _online(study: Study, crease: Crease | None) -> Study:
+    """The study with points that hold the front's combinations, in the place of all functions."""
+    if crease is None:
+        return study
+    expansion = np.asarray(crease.front.expansion)
+    return replace(study, candidates=creases.reduced(study.candidates, expansion, crease.orders))
+
+
+def _functions_at(study: Study, at: Any) -> Any:
+    """The values of all functions at points, by unknown; of those that are creased, before they are."""
+    inner = study.basis if study.front is None else creases.inner_of(study.basis)
+    values = eqx.filter_jit(values_of)(study.problem, inner, study.phi(0), at)
+    return values if study.front is None else values[study.problem.unknowns[0]]
+
+
+def _with_values(study: Study, core: Core, at: Any, functions: Any) -> Core:
+    """The same solver, with query points at which all functions have these values."""
+    if core.crease is None:
+        return replace(core, at=at, values=_through(study.plan, core.plan, functions, core.expansion))
+    return replace(core, at=at, values=core.crease.parts(functions, study.basis.along, core.plan))
 
 
 def _with_tolerance(study: Study, core: Core, exact: bool) -> Core:
@@ -265,9 +317,9 @@ def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
         raise ValueError(_NOT_REDUCED)
     if not 0 < error < 1:
         raise ValueError(f"`error` is relative and must lie between 0 and 1; found {error}.")
-    most = min(min(size for _, size in study.plan.sizes), len(study.kept))
+    most = study.most
     if options["points"] is not None:
-        most = min(most, options["points"] // len(study.plan.sizes))
+        most = min(most, options["points"] // len(study.problem.unknowns))
     ladder = [size for size in _SIZES if size < most]
     low, high, best = 0, len(ladder), None
     while low < high:
@@ -295,37 +347,16 @@ def _subsets(study: Study, numbers: tuple[np.ndarray, ...]) -> tuple[Points, ...
     )
 
 
-def _drawn(study: Study) -> tuple[tuple[Points, ...], Study]:
-    """The points that `solve` would draw, and a study with the jets there."""
-    sets = study.problem.draw(study.plan.size)
-    jets = eqx.filter_jit(build)(study.problem, study.basis, study.phi(0), sets).jets
-    jets = jax.tree.map(np.asarray, jets)
-    return sets, replace(study, candidates=sets, jets=jets)
-
-
-def _coefficients(study: Study, expansion: np.ndarray) -> Float[np.ndarray, "S r"]:
-    """(S, r): the training answers in the L2-orthonormal combinations."""
-    assert study.values is not None
-    answers, parts, start = study.weights[study.kept], [], 0
-    for unknown, size in study.plan.sizes:
-        values = study.values[unknown] / np.sqrt(len(study.quadrature))
-        mine = expansion[start : start + size]
-        mine = mine[:, np.any(mine != 0, axis=0)]
-        parts.append((answers[:, start : start + size] @ values.T) @ (values @ mine))
-        start += size
-    return np.concatenate(parts, axis=1)
-
-
-def _combined(study: Study, weights: Float[np.ndarray, "S N"]) -> Float[np.ndarray, "S q"]:
-    """Σ ω_i f_i on the quadrature set, one unknown after the other."""
-    assert study.values is not None
-    ends = np.cumsum([size for _, size in study.plan.sizes])[:-1]
-    shares = np.split(weights, ends, axis=1)
-    parts = [
-        share @ study.values[unknown].T
-        for (unknown, _), share in zip(study.plan.sizes, shares, strict=True)
-    ]
-    return np.concatenate(parts, axis=1)
+def _drawn(study: Study) -> Study:
+    """The study with the points that `solve` would draw for candidates."""
+    sets, one = study.problem.draw(study.plan.size), study.phi(0)
+    if study.front is not None:
+        inner, orders = creases.inner_of(study.basis), study.front.orders
+        sets = creases.held(inner, study.problem, sets, one, orders)
+        held = creases.jets_in(sets, study.plan, study.problem.places, orders)
+        return replace(study, candidates=sets, jets=held)
+    jets = eqx.filter_jit(build)(study.problem, study.basis, one, sets).jets
+    return replace(study, candidates=sets, jets=jax.tree.map(np.asarray, jets))
 
 
 def _through(

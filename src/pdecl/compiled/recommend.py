@@ -93,7 +93,7 @@ def recommend(
     study, experiment = studied(problem, basis, phis, solver, reduce=False)
     tried: list[tuple[Setting, Compiled]] = []
     for size in _sizes(study, functions):
-        most = study.plan.size if size is None else size * len(study.plan.sizes)
+        most = study.plan.size if size is None else size * len(study.problem.unknowns)
         ways: list[tuple[Route, int | None]] = [("chosen", round(ratio * most)) for ratio in ratios]
         for route, rows in [*ways, ("all", None)]:
             made = assemble(study, size, points=rows, route=route, at=at, dtype=dtype)
@@ -110,8 +110,7 @@ def _sizes(study: Study, functions: Sequence[int] | None) -> list[int | None]:
         return [None]
     if functions is not None:
         return list(functions)
-    most = min(min(size for _, size in study.plan.sizes), len(study.kept))
-    return [size for size in _FUNCTIONS if size < most]
+    return [size for size in _FUNCTIONS if size < study.most]
 
 
 def _timed(study: Study, made: Compiled, route: str, batch: int) -> Setting:

@@ -12,6 +12,7 @@ from ..jet import Entry
 from ..points import Points
 from ..problem import Problem
 from ..system import Plan, linearise
+from .crease import CREASED, Crease
 from .study import Study, held_system
 
 _RANK = 1e-9  # functions that add less than this to the largest direction count as dependent
@@ -26,32 +27,128 @@ def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.nd
     With a number: for each unknown the leading directions of the training answers, each scaled to norm
     one, and the root mean square of their coefficients. Without: all directions of the functions
     themselves.
+
+    For functions that crease, the number is that of both parts of u together. What is creased is
+    measured as it enters u: with the root mean square of its factor.
     """
     assert study.values is not None
     answers = study.weights[study.kept]
-    blocks, sizes, start = [], [], 0
+    parts, start = [], 0
     for unknown, size in study.plan.sizes:
-        values = study.values[unknown] / np.sqrt(len(study.quadrature))
+        values = measured_values(study, unknown)
         _, lengths, directions = np.linalg.svd(values, full_matrices=False)
         rank = int(np.sum(lengths > _RANK * lengths[0]))
         back = directions[:rank].T / lengths[:rank]
-        scale = np.ones(rank)
-        if functions is not None:
-            seen = answers[:, start : start + size] @ (directions[:rank].T * lengths[:rank])
-            norms = np.linalg.norm(seen, axis=1, keepdims=True)
-            _, spread, modes = np.linalg.svd(seen / np.where(norms > 0, norms, 1.0), full_matrices=False)
-            most = int(np.sum(spread > 1e-12 * spread[0]))
-            if functions > most:
-                raise ValueError(
-                    f"`functions` is {functions}, but answers for {len(answers)} training φ span only "
-                    f"{most} directions of {size} functions: give more `phis`, or ask for fewer."
-                )
-            back = back @ modes[:functions].T
-            scale = spread[:functions] / np.sqrt(len(answers))
-        blocks.append(back)
-        sizes.append(scale)
+        seen = answers[:, start : start + size] @ (directions[:rank].T * lengths[:rank])
+        parts.append((back, seen))
         start += size
-    return _block_diagonal(blocks), np.concatenate(sizes)
+    if functions is None:
+        return _block_diagonal([back for back, _ in parts]), np.ones(sum(b.shape[1] for b, _ in parts))
+    norms = [np.linalg.norm(seen, axis=1, keepdims=True) for _, seen in parts]
+    if study.front is not None:
+        norms = [np.linalg.norm(answers_on(study, study.kept), axis=1, keepdims=True)] * 2
+        norms = [norm / np.sqrt(len(study.quadrature)) for norm in norms]
+    found = [
+        np.linalg.svd(seen / np.where(norm > 0, norm, 1.0), full_matrices=False)[1:]
+        for (_, seen), norm in zip(parts, norms, strict=True)
+    ]
+    counts = _counts(study, functions, [spread for spread, _ in found])
+    blocks = [
+        back @ modes[:count].T for (back, _), (_, modes), count in zip(parts, found, counts, strict=True)
+    ]
+    sizes = [spread[:count] for (spread, _), count in zip(found, counts, strict=True)]
+    return _block_diagonal(blocks), np.concatenate(sizes) / np.sqrt(len(answers))
+
+
+def _counts(study: Study, functions: int, spreads: list[np.ndarray]) -> list[int]:
+    """How many directions of each unknown are kept: of the two parts of u the largest of both."""
+    most = [int(np.sum(spread > 1e-12 * spread[0])) for spread in spreads]
+    limits = [sum(most)] if study.front is not None else most
+    own = [study.plan.size] if study.front is not None else [size for _, size in study.plan.sizes]
+    for limit, size in zip(limits, own, strict=True):
+        if functions > limit:
+            raise ValueError(
+                f"`functions` is {functions}, but answers for {len(study.kept)} training φ span only "
+                f"{limit} directions of {size} functions: give more `phis`, or ask for fewer."
+            )
+    if study.front is None:
+        return [functions] * len(spreads)
+    smooth, creased = (spread[:count] for spread, count in zip(spreads, most, strict=True))
+    largest = np.argsort(-np.concatenate([smooth, creased]), kind="stable")[:functions]
+    first = int(np.sum(largest < len(smooth)))
+    return [first, functions - first]
+
+
+def measured_values(study: Study, unknown: str) -> Float[np.ndarray, "q N"]:
+    """An unknown's functions on the quadrature set, such that a mean square over it is a sum."""
+    assert study.values is not None
+    values = study.values[unknown] / np.sqrt(len(study.quadrature))
+    if study.front is None or unknown != CREASED:
+        return values
+    factor = np.sqrt(np.mean(study.front.folds[study.kept] ** 2, axis=0))
+    return values * factor[:, None]
+
+
+def answers_on(study: Study, numbers: np.ndarray) -> Float[np.ndarray, "S q"]:
+    """The training answers u on the quadrature set."""
+    folds = None if study.front is None else study.front.folds[numbers]
+    return combined(study, study.weights[numbers], folds)
+
+
+def combined(
+    study: Study, weights: Float[np.ndarray, "S N"], folds: Float[np.ndarray, "S q"] | None = None
+) -> Float[np.ndarray, "S q"]:
+    """Σ ω_i f_i on the quadrature set, one unknown after the other; with `folds` the two parts' sum."""
+    assert study.values is not None
+    ends = np.cumsum([size for _, size in study.plan.sizes])[:-1]
+    shares = np.split(weights, ends, axis=1)
+    parts = [
+        share @ study.values[unknown].T
+        for (unknown, _), share in zip(study.plan.sizes, shares, strict=True)
+    ]
+    return np.concatenate(parts, axis=1) if folds is None else parts[0] + folds * parts[1]
+
+
+def coefficients(
+    study: Study, expansion: Float[np.ndarray, "N r"], crease: Crease | None = None
+) -> Float[np.ndarray, "S r"]:
+    """The training answers in the combinations: those nearest to u."""
+    assert study.values is not None
+    if crease is not None:
+        return _nearest(study, expansion, crease)
+    answers, parts, start = study.weights[study.kept], [], 0
+    for unknown, size in study.plan.sizes:
+        values = study.values[unknown] / np.sqrt(len(study.quadrature))
+        mine = expansion[start : start + size]
+        mine = mine[:, np.any(mine != 0, axis=0)]
+        parts.append((answers[:, start : start + size] @ values.T) @ (values @ mine))
+        start += size
+    return np.concatenate(parts, axis=1)
+
+
+def _nearest(
+    study: Study, expansion: Float[np.ndarray, "N r"], crease: Crease
+) -> Float[np.ndarray, "S r"]:
+    """By least squares on the quadrature set, with the front as it is found online."""
+    assert study.values is not None
+    smooth, creased = (study.values[unknown] for unknown, _ in study.plan.sizes)
+    split = smooth.shape[1]
+    kept = np.any(expansion[:split] != 0, axis=0)
+    v, h = smooth @ expansion[:split][:, kept], creased @ expansion[split:][:, ~kept]
+    fronts = np.concatenate([smooth, creased], axis=1) @ np.asarray(crease.front.expansion)
+    g = _factors(crease, study.some(study.kept), jnp.asarray(fronts))
+    found = []
+    for u, factor in zip(answers_on(study, study.kept), np.asarray(g), strict=True):
+        A = np.concatenate([v, factor[:, None] * h], axis=1)
+        gram = A.T @ A
+        gram += 1e-12 * np.trace(gram) / len(gram) * np.eye(len(gram))
+        found.append(np.linalg.solve(gram, A.T @ u))
+    return np.stack(found)
+
+
+@eqx.filter_jit
+def _factors(crease: Crease, phis: Any, values: Float[Array, "q r"]) -> Float[Array, "S q"]:
+    return jax.vmap(lambda phi: crease.factor(values, crease.front.solved(phi)[1].weights))(phis)
 
 
 def with_sizes(plan: Plan, expansion: np.ndarray) -> Plan:
@@ -81,7 +178,7 @@ def reduced_jets(
 
 def coordinates(
     study: Study, sets: tuple[Points, ...], plan: Plan, jets: Any, answers: Float[np.ndarray, "S r"],
-    weighing: Float[np.ndarray, "m n"] | None,
+    weighing: Float[np.ndarray, "m n"] | None, crease: Crease | None = None,
 ) -> np.ndarray:  # fmt: skip
     """(r, r): coordinates in which the Gram matrix of the rows is the identity in the mean over φ.
 
@@ -89,7 +186,8 @@ def coordinates(
     """
     numbers = study.kept[:_SEEN]
     some = study.some(numbers), answers[: len(numbers)]
-    mean = np.asarray(_mean_gram(study.problem, study.basis, *some, sets, plan, jets, weighing))
+    given = study.problem, study.basis, *some, sets, plan, jets, weighing, crease
+    mean = np.asarray(_mean_gram(*given))
     blocks, start = [], 0
     for _, size in plan.sizes:
         gram = mean[start : start + size, start : start + size]
@@ -100,14 +198,15 @@ def coordinates(
 
 
 def left_over(
-    study: Study, sets: tuple[Points, ...], plan: Plan, jets: Any, answers: Float[np.ndarray, "S r"]
-) -> np.ndarray:
+    study: Study, sets: tuple[Points, ...], plan: Plan, jets: Any, answers: Float[np.ndarray, "S r"],
+    crease: Crease | None = None,
+) -> np.ndarray:  # fmt: skip
     """(S, n): the rows' residuals at the training answers, as far as the combinations can say these.
 
     What they hold is what the functions left out would have taken up.
     """
     phis = study.some(study.kept)
-    return np.asarray(_residuals(study.problem, study.basis, phis, answers, sets, plan, jets))
+    return np.asarray(_residuals(study.problem, study.basis, phis, answers, sets, plan, jets, crease))
 
 
 def weighings(left: np.ndarray) -> list[np.ndarray]:
@@ -136,10 +235,11 @@ def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
 @eqx.filter_jit
 def _mean_gram(
     problem: Problem, basis: Any, phis: Any, answers: Any, sets: tuple[Points, ...], plan: Plan,
-    jets: Any, weighing: Any,
+    jets: Any, weighing: Any, crease: Crease | None,
 ) -> Float[Array, "r r"]:  # fmt: skip
     def one(case: tuple[Any, Float[Array, " r"]]) -> Float[Array, "r r"]:
-        operator = linearise(held_system(problem, basis, case[0], sets, plan, jets), case[1]).A
+        system = held_system(problem, basis, case[0], sets, plan, jets, crease)
+        operator = linearise(system, case[1]).A
         assert operator is not None
         A = operator.as_matrix() if weighing is None else weighing @ operator.as_matrix()
         return A.T @ A
@@ -156,8 +256,9 @@ def _residuals(
     sets: tuple[Points, ...],
     plan: Plan,
     jets: Any,
+    crease: Crease | None,
 ) -> Float[Array, "S n"]:
     def one(phi: Any, answer: Float[Array, " r"]) -> Float[Array, " n"]:
-        return held_system(problem, basis, phi, sets, plan, jets).rows(answer, "Fit")
+        return held_system(problem, basis, phi, sets, plan, jets, crease).rows(answer, "Fit")
 
     return jax.vmap(one)(phis, answers)

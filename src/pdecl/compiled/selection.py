@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from ..points import Points
 from ..problem import Problem
 from ..system import Plan, linearise
+from .crease import Crease
 from .study import Study, held_system
 
 _PHIS = 12  # training φ whose rows are looked at
@@ -18,7 +19,10 @@ _DEPENDENT = 1e-10  # beside the largest eigenvalue of the rows' Gram matrix
 
 
 def choose(
-    study: Study, count: int, expansion: Float[np.ndarray, "N r"] | None
+    study: Study,
+    count: int,
+    expansion: Float[np.ndarray, "N r"] | None,
+    crease: Crease | None = None,
 ) -> tuple[Int[np.ndarray, " _n"], ...]:
     """For each set the numbers of its points that are kept, about `count` rows in all.
 
@@ -39,7 +43,7 @@ def choose(
     rows = np.asarray(
         _rows(
             study.problem, study.basis, study.some(numbers), study.candidates, study.plan, study.jets,
-            study.weights[numbers], expansion,
+            study.weights[numbers], expansion, crease,
         )
     )  # fmt: skip
     values, vectors = np.linalg.eigh(sum(A.T @ A for A in rows) / len(rows))
@@ -110,12 +114,13 @@ def _size(study: Study, expansion: Any) -> int:
 @eqx.filter_jit
 def _rows(
     problem: Problem, basis: Any, phis: Any, sets: tuple[Points, ...], plan: Plan, jets: Any,
-    answers: Any, expansion: Any,
+    answers: Any, expansion: Any, crease: Crease | None,
 ) -> Float[Array, "S n r"]:  # fmt: skip
     """The rows' coefficients at the answers, for one φ after the other."""
 
     def one(case: tuple[Any, Float[Array, " N"]]) -> Float[Array, "n r"]:
-        operator = linearise(held_system(problem, basis, case[0], sets, plan, jets), case[1]).A
+        system = held_system(problem, basis, case[0], sets, plan, jets, crease)
+        operator = linearise(system, case[1]).A
         assert operator is not None
         A = operator.as_matrix()
         return A if expansion is None else A @ expansion

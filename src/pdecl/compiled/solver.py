@@ -63,7 +63,8 @@ class Compiled:
 
     @property
     def functions_offline(self) -> int:
-        return self.functions if self.core.expansion is None else len(self.core.expansion)
+        whole = self.core.expands
+        return self.functions if whole is None else len(whole)
 
     @property
     def rows(self) -> int:

@@ -14,6 +14,7 @@ from .. import basis as bases
 from ..dependence import depends
 from ..domain import Region
 from ..jet import Entry
+from ..networks.creased import front_solver
 from ..points import Points
 from ..problem import Problem, default_count
 from ..rules import LowDiscrepancy, Uniform
@@ -21,11 +22,28 @@ from ..solve import complete, sizes_of, solve
 from ..solvers import GaussNewton, LinearSolver
 from ..status import Status
 from ..system import Plan, System, build, each_set, make_plan
+from . import crease as creases
+from .crease import CREASED, SMOOTH, Crease, Orders
 
 _CANDIDATES = 5  # times as many points to choose from as a solve would draw
 _QUADRATURE = 4096  # points on which functions are compared
 TOGETHER = 50  # φ solved in one batch
 _HELD_OUT = 4  # one φ of so many is left out, to measure errors on
+
+
+class FrontStudy(eqx.Module):
+    """What is known of the front that functions crease along.
+
+    - `problem`: the conditions on the two parts of u. `orders`: what is held at the points of each set.
+    - `study`: of the front's own problem, for the same φ.
+    - `folds`: g on the quadrature set, for each φ.
+    """
+
+    problem: Problem
+    orders: Orders = eqx.field(static=True)
+    study: "Study"
+    blur: Float[np.ndarray, ""]
+    folds: Float[np.ndarray, "S q"]
 
 
 class Study(eqx.Module):
@@ -37,6 +55,9 @@ class Study(eqx.Module):
     - `jets`: what conditions read of all functions at the candidates; None for a basis that sees φ.
     - `values`: the functions on a quadrature set over the domain, by unknown; None likewise.
     - `phis`, `weights`, `jets`, `values` are NumPy's: outside of `jit` JAX compiles for every shape.
+    - `front`: for a basis that is creased along a front, and else does not see φ. There `plan`, `jets`
+      and `values` are those of two unknowns, the smooth part and what is creased, and the candidates
+      hold all functions.
     - `experiment`: the one that made the basis, if it is one of ours.
     - `kept`, `held_out`: numbers of the φ that are learned from, and of those that errors are measured
       on.
@@ -50,16 +71,29 @@ class Study(eqx.Module):
     plan: Plan = eqx.field(static=True)
     candidates: tuple[Points, ...]
     open: tuple[bool, ...] = eqx.field(static=True)
-    jets: tuple[dict[Entry, Float[np.ndarray, "_n N"]], ...] | None
+    jets: tuple[dict[Entry, Float[np.ndarray, "_n _N"]], ...] | None
     quadrature: Float[Array, "q d"]
     values: dict[str, Float[np.ndarray, "q _N"]] | None
     kept: np.ndarray
     held_out: np.ndarray
+    front: FrontStudy | None = None
     experiment: Any = None
 
     @property
     def sees_phi(self) -> bool:
+        """Whether the network has to run for every φ."""
         return self.jets is None
+
+    @property
+    def stated(self) -> Problem:
+        """The problem whose unknowns have the functions."""
+        return self.problem if self.front is None else self.front.problem
+
+    @property
+    def most(self) -> int:
+        """How many functions can be asked for, for each unknown."""
+        sizes = [size for _, size in self.plan.sizes]
+        return min(min(sizes) if self.front is None else sum(sizes), len(self.kept))
 
     def phi(self, number: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[number], self.phis)
@@ -103,17 +137,42 @@ def examine(
     )
     one = jax.tree.map(lambda leaf: leaf[0], phis)
     quadrature = problem.domain.interior.draw(None, _QUADRATURE).coords
-    jets, values = None, None
-    if not sees_phi(problem, basis, one):
-        system = eqx.filter_jit(build)(problem, basis, one, candidates)
-        jets, values = jax.tree.map(
-            np.asarray, (system.jets, eqx.filter_jit(values_of)(problem, basis, one, quadrature))
-        )
-    plan = make_plan(problem, bases.specialise(basis, one), one, candidates)
+    jets: Any = None
+    values: Any = None
+    front = None
+    if held_once(problem, basis, one):
+        inner = creases.inner_of(basis)
+        plan = make_plan(problem, basis if inner is None else inner, one, candidates)
+        values = eqx.filter_jit(values_of)(problem, basis if inner is None else inner, one, quadrature)
+        if inner is None:
+            jets = eqx.filter_jit(build)(problem, basis, one, candidates).jets
+        else:
+            (functions,) = values.values()
+            front = _front(problem, basis, plan, phis, np.asarray(functions))
+            values = dict(
+                zip((SMOOTH, CREASED), np.split(functions, [size - basis.along], axis=1), strict=True)
+            )
+            candidates = creases.held(inner, problem, candidates, one, front.orders)
+            sizes = size - basis.along, basis.along
+            plan = creases.parted_plan(front.problem, front.orders, candidates, one, sizes)
+            jets = creases.jets_in(candidates, plan, problem.places, front.orders)
+        jets, values = jax.tree.map(np.asarray, (jets, values))
+    else:
+        plan = make_plan(problem, bases.specialise(basis, one), one, candidates)
     return Study(
         problem, basis, complete_solver, jax.tree.map(np.asarray, phis), weights, plan, candidates,
-        open_sets, jets, quadrature, values, good[~left_out], good[left_out],
+        open_sets, jets, quadrature, values, good[~left_out], good[left_out], front,
     )  # fmt: skip
+
+
+def _front(
+    problem: Problem, basis: Any, plan: Plan, phis: Any, functions: Float[np.ndarray, "q N"]
+) -> FrontStudy:
+    orders = creases.orders_of(problem, plan)
+    study = examine(basis.front, basis.basis, phis, front_solver())
+    blur = np.asarray(np.exp(basis.log_blur), float)
+    folds = np.sqrt((study.weights @ functions.T) ** 2 + blur**2) - blur
+    return FrontStudy(creases.parted(problem, orders), orders, study, blur, folds)
 
 
 def held_system(
@@ -123,8 +182,16 @@ def held_system(
     sets: tuple[Points, ...],
     plan: Plan,
     jets: tuple[dict[Entry, Any], ...] | None,
+    crease: Crease | None = None,
+    front: Float[Array, " r"] | None = None,
 ) -> System:
-    """The rows for one φ, from jets that are held; from the network where there are none."""
+    """The rows for one φ, from jets that are held; from the network where there are none.
+
+    With a crease they are rows of the two parts of u; `front` are the coefficients of s, if known.
+    """
+    if crease is not None:
+        s = crease.front.solved(phi)[1].weights if front is None else front
+        return System(crease.problem, None, phi, crease.folded(sets, s), plan, jets)
     if jets is None:
         return build(problem, basis, phi, sets)
     ours, offset = bases.specialise(basis, phi), None
@@ -149,6 +216,15 @@ def sees_phi(problem: Problem, basis: Any, phi: Any) -> bool:
         bases.specialise(basis, phi), problem.unknowns, coords, phi, {()}
     )
     return depends(functions, phi)
+
+
+def held_once(problem: Problem, basis: Any, phi: Any) -> bool:
+    """Whether all that a network computes can be held for all φ: its functions do not depend on φ, but
+    for a crease along a front that is a sum of them."""
+    inner = creases.inner_of(basis)
+    if inner is None:
+        return not sees_phi(problem, basis, phi)
+    return len(problem.unknowns) == 1 and not sees_phi(problem, inner, phi)
 
 
 def rows_of(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:

@@ -60,7 +60,7 @@ class Creased(eqx.Module):
             raise ValueError(f"Creased: along = {self.along}, but the basis has {size} functions.")
         functions = as_single(smooth) if self.log_blur.dtype == jnp.float32 else smooth
         system = build(self.front, functions, phi, self.front.draw(size))
-        found = weights_of(system, GaussNewton(Cholesky(ridge=_RIDGE)))
+        found = weights_of(system, front_solver())
         return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
 
 
@@ -78,4 +78,14 @@ class Folded(eqx.Module):
     def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:
         s, w = functions @ self.front.astype(functions.dtype), self.blur.astype(functions.dtype)
         smooth = functions.size - self.along
-        return jnp.concatenate([functions[:smooth], functions[smooth:] * (jnp.sqrt(s**2 + w**2) - w)])
+        return jnp.concatenate([functions[:smooth], functions[smooth:] * fold(s, w)])
+
+
+def fold(s: Float[Array, "*n"], blur: Float[Array, ""]) -> Float[Array, "*n"]:
+    """√(s² + w²) − w: |s|, rounded off within the blur w."""
+    return jnp.sqrt(s**2 + blur**2) - blur
+
+
+def front_solver() -> GaussNewton:
+    """What finds the front."""
+    return GaussNewton(Cholesky(ridge=_RIDGE))

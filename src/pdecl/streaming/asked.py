@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from .. import basis as bases
 from ..compiled.core import Core
+from ..compiled.crease import inner_of
 from ..compiled.solver import Compiled
 from ..experiment import solver_of
 from ..jet import Axes
@@ -49,7 +50,8 @@ class AskedLayer(eqx.Module):
 
 class AskedCompiled(eqx.Module):
     """A compiled solver: the network runs once, for `tables`: the r combinations of functions, and their
-    derivatives, at the points. A basis that sees φ, or has an offset, runs for every batch."""
+    derivatives, at the points; or, for functions that crease, for the core's own values there. A basis
+    that sees φ, or has an offset, runs for every batch, and so do derivatives across a crease."""
 
     core: Core
     coords: Float[Array, "q d"]
@@ -59,12 +61,14 @@ class AskedCompiled(eqx.Module):
     def __call__(self, phi: Any) -> Found:
         core = self.core
         # Without `expansion` the weights that come out are those of the combinations.
-        found = jax.vmap(replace(core, expansion=None, at=None, values=None).one)(phi)
+        found = jax.vmap(replace(core, expansion=None).one)(phi)
         weights = found.weights if core.expansion is None else found.weights @ core.expansion.T
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
             found.optimality, found.violation, found.code, True,
         )  # fmt: skip
+        if found.values is not None:
+            return solution, {"u": found.values[core.problem.unknowns[0]]}
         if self.tables is None:
             return solution, values_at(solution, self.coords, self.derivatives)
         return solution, {name: found.weights @ table.T for name, table in self.tables.items()}
@@ -76,8 +80,10 @@ def asked(
     """A model that answers a query. `problem` and `points` are those a trained basis is solved with."""
     coords = jnp.asarray(query.coords)
     if isinstance(model, Compiled):
-        core, tables = model.core, None
-        if core.expansion is not None and not hasattr(core.basis, "offset"):
+        core, tables = replace(model.core, at=None, values=None), None
+        if core.crease is not None and not query.derivatives:
+            core = replace(core, at=coords, values=_creased(core, jnp.zeros(model.phi_shape), coords))
+        elif core.expansion is not None and not hasattr(core.basis, "offset"):
             phi = jnp.zeros(model.phi_shape)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
         return AskedCompiled(core, coords, query.derivatives, tables)
@@ -89,6 +95,19 @@ def asked(
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
     """u and its derivatives at points, by the names that files have for them."""
     return {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+
+
+@eqx.filter_jit
+def _creased(core: Core, phi: Any, coords: Float[Array, "q d"]) -> dict[str, Array]:
+    """The combinations of both parts of u and of its front at the points."""
+    crease, inner = core.crease, bases.specialise(inner_of(core.basis), phi)
+    assert crease is not None
+
+    def at_point(x: Float[Array, " d"]) -> dict[str, Array]:
+        found = bases.evaluate(inner, core.problem.unknowns, x[None], phi, {()})
+        return crease.parts(found[core.problem.unknowns[0], ()][0], core.basis.along, core.plan)
+
+    return jax.lax.map(at_point, coords, batch_size=2048)
 
 
 @eqx.filter_jit

@@ -17,7 +17,8 @@ from ..solvers import GaussNewton
 from ..status import Status
 from ..system import Plan, System
 from .crease import CREASED, FRONT, SMOOTH, Crease
-from .online import Rules, fitted
+from .online import Iterate, Rules, fitted, iterated
+from .rounds import in_rounds
 from .study import held_system
 from .surroundings import Surroundings
 
@@ -66,12 +67,10 @@ class Core(eqx.Module):
         """ω = expands · (coefficients of the combinations)."""
         return self.expansion if self.crease is None else self.crease.expansion
 
-    def one(self, phi: Any) -> Found:
-        """The answer for one φ."""
-        # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
-        with jax.default_matmul_precision("highest"):
-            phi = jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_inexact_array(x) else x, phi)
-            system, found, front = self.solved(phi)
+    def one(self, phi: Any, iterate: Iterate | None = None) -> Found:
+        """The answer for one φ; from an iterate, where steps were taken already."""
+        with _precise():
+            system, found, front = self.solved(_in_double(phi), iterate)
             whole = self.expands
             weights = found.weights if whole is None else whole @ found.weights
             return Found(
@@ -81,23 +80,39 @@ class Core(eqx.Module):
                 values=None if self.at is None else self._at(phi, system.split(found.weights), front),
             )  # fmt: skip
 
-    def solved(self, phi: Any) -> tuple[System, Outcome, Float[Array, " _r"] | None]:
+    def iterate(self, phi: Any, start: Float[Array, " r"] | None = None) -> Iterate:
+        """The steps for one φ, from the guess or from a start. For a lean core."""
+        with _precise():
+            phi = _in_double(phi)
+            return self._iterate(self._system(phi)[0], phi, start)
+
+    def solved(
+        self, phi: Any, iterate: Iterate | None = None
+    ) -> tuple[System, Outcome, Float[Array, " _r"] | None]:
         """The rows for one φ, the coefficients that they ask for, and those of its front."""
-        front = None if self.crease is None else self.crease.front.solved(phi)[1]
-        system = held_system(
-            self.problem, self.basis, phi, self.sets, self.plan, self.jets, self.crease,
-            None if front is None else front.weights,
-        )  # fmt: skip
+        system, front = self._system(phi)
         if self.lean:
-            norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
-            start = self.surroundings.start(phi, self.plan.size)
-            found = fitted(system, self.weighing, norm, start, self.rules)
+            iterate = self._iterate(system, phi) if iterate is None else iterate
+            found = fitted(system, self.weighing, iterate, self.rules)
         else:
             found = weights_of(system, self.solver)
         if front is None:
             return system, found, None
         code = jnp.where(front.code > Status.OVERDETERMINED, front.code, found.code)
         return system, eqx.tree_at(lambda f: f.code, found, code), front.weights
+
+    def _system(self, phi: Any) -> tuple[System, Outcome | None]:
+        front = None if self.crease is None else self.crease.front.solved(phi)[1]
+        system = held_system(
+            self.problem, self.basis, phi, self.sets, self.plan, self.jets, self.crease,
+            None if front is None else front.weights,
+        )  # fmt: skip
+        return system, front
+
+    def _iterate(self, system: System, phi: Any, start: Float[Array, " r"] | None = None) -> Iterate:
+        norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
+        start = self.surroundings.start(phi, self.plan.size) if start is None else start
+        return iterated(system, self.weighing, norm, start, self.rules)
 
     def _at(
         self, phi: Any, shares: dict[str, Array], front: Float[Array, " _r"] | None
@@ -123,4 +138,21 @@ class Core(eqx.Module):
 @eqx.filter_jit
 def answer(core: Core, phi: Any, batch: bool) -> Found:
     """The compiled function: one φ, or a batch of them."""
-    return jax.vmap(core.one)(phi) if batch else core.one(phi)
+    return answer_all(core, phi) if batch else core.one(phi)
+
+
+def answer_all(core: Core, phi: Any) -> Found:
+    """The answers for a batch."""
+    steps = core.lean and not all(core.plan.affine)
+    if not steps:
+        return jax.vmap(core.one)(phi)
+    return jax.vmap(core.one)(phi, in_rounds(core, constant(phi)))
+
+
+def _precise() -> Any:
+    """On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers."""
+    return jax.default_matmul_precision("highest")
+
+
+def _in_double(phi: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.asarray(x, float) if eqx.is_inexact_array(x) else x, phi)

@@ -35,35 +35,49 @@ class Rules(eqx.Module):
     max_steps: int = eqx.field(static=True)
 
 
-def fitted(
+class Iterate(NamedTuple):
+    """Where the steps for a φ have come to."""
+
+    weights: Float[Array, " N"]
+    steps: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+def iterated(
     system: System,
     weighing: Float[Array, "m n"] | None,
     norm: Float[Array, "N N"],
     start: Float[Array, " N"],
     rules: Rules,
-) -> Outcome:
-    """The weights of a system of `Fit` rows alone, differentiable in all it is made of.
+) -> Iterate:
+    """The weights of a system of `Fit` rows alone, as numbers without derivatives.
 
     `weighing` multiplies the rows; ‖norm ω‖ is the size of u that steps are measured by.
     """
     held, start = constant(system), constant(start)
-    value_at_rest, slope_at_rest = jax.value_and_grad(partial(_objective, held, weighing))(
-        jnp.zeros_like(start)
-    )
     if system.is_affine:
-        weights, steps, converged = _direct(held, weighing, start, rules)
-    else:
-        weights, steps, converged = _gauss_newton(held, weighing, norm, start, value_at_rest, rules)
-    inverse = Partial(_make_inverse, held, weighing, weights, rules)
+        return _direct(held, weighing, start, rules)
+    at_rest = _objective(held, weighing, jnp.zeros_like(start))
+    return _gauss_newton(held, weighing, norm, start, at_rest, rules)
+
+
+def fitted(
+    system: System, weighing: Float[Array, "m n"] | None, found: Iterate, rules: Rules
+) -> Outcome:
+    """These weights, differentiable in all that the system is made of, and how good they are."""
+    held = constant(system)
+    inverse = Partial(_make_inverse, held, weighing, found.weights, rules)
     optimality = lambda z: (jax.grad(partial(_objective, system, weighing))(z[0]), z[1])
-    weights, _ = attach((weights, jnp.zeros(0, weights.dtype)), optimality, inverse)
+    none = jnp.zeros(0, found.weights.dtype)
+    weights, _ = attach((found.weights, none), optimality, inverse)
 
     seen = constant(weights)
-    slope = jax.grad(partial(_objective, held, weighing))(seen)
+    measure = jax.value_and_grad(partial(_objective, held, weighing))
+    (value_at_rest, slope_at_rest), (_, slope) = measure(jnp.zeros_like(seen)), measure(seen)
     distance = _ratio(jnp.linalg.norm(slope), jnp.linalg.norm(slope_at_rest))
     tolerance = 1e-6 if rules.steps == "float64" else 1e-4
     verdicts = [  # the later, the more it matters
-        (~converged, Status.NOT_CONVERGED),
+        (~found.converged, Status.NOT_CONVERGED),
         (distance > tolerance if system.is_affine else False, Status.ILL_CONDITIONED),
         (~jnp.all(jnp.isfinite(seen)), Status.ILL_CONDITIONED),
         (~jnp.isfinite(value_at_rest), Status.NONFINITE_EQUATION),
@@ -72,7 +86,7 @@ def fitted(
     code = jnp.asarray(int(Status.SOLVED))
     for happened, status in verdicts:
         code = jnp.where(happened, int(status), code)
-    return Outcome(weights, code, steps, distance, jnp.zeros_like(distance))
+    return Outcome(weights, code, found.steps, distance, jnp.zeros_like(distance))
 
 
 def _objective(
@@ -112,14 +126,14 @@ def _make_inverse(
 
 def _direct(
     system: System, weighing: Float[Array, "m n"] | None, start: Float[Array, " N"], rules: Rules
-) -> tuple[Float[Array, " N"], Int[Array, ""], Bool[Array, ""]]:
+) -> Iterate:
     """One factorisation, and corrections against the rows in float64."""
     factor = _factor(system, weighing, start, rules)
     slope = jax.grad(partial(_objective, system, weighing))
     weights = start
     for _ in range(2 if rules.steps == "float64" else 3):
         weights = weights - _divide(factor, slope(weights))
-    return weights, jnp.asarray(0), jnp.asarray(True)
+    return Iterate(weights, jnp.asarray(0), jnp.asarray(True))
 
 
 class _State(NamedTuple):
@@ -139,11 +153,11 @@ def _gauss_newton(
     start: Float[Array, " N"],
     value_at_rest: Float[Array, ""],
     rules: Rules,
-) -> tuple[Float[Array, " N"], Int[Array, ""], Bool[Array, ""]]:
+) -> Iterate:
     """Full steps, and a quarter of the last one where it did not lower the objective.
 
-    Every φ of a batch takes part until the last of them is done. With θ the ratio of two steps' sizes,
-    θ times the last of them is about what is left: a φ is done when that is below rtol.
+    With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
+    when that is below rtol. Every φ of a batch takes part until the last is done: see `rounds.py`.
     """
     measure = jax.value_and_grad(partial(_objective, system, weighing))
     tiny = 1e-15 * value_at_rest  # below this rounding decides
@@ -176,7 +190,7 @@ def _gauss_newton(
     )  # fmt: skip
     state = jax.lax.while_loop(going, advance, state)
     weights = jnp.where(state.done, state.best + state.step, state.best)
-    return jnp.where(state.failed, jnp.nan, weights), state.steps, state.done
+    return Iterate(jnp.where(state.failed, jnp.nan, weights), state.steps, state.done)
 
 
 def _ratio(x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import basis as bases
-from ..compiled.core import Core
+from ..compiled.core import Core, answer_all
 from ..compiled.crease import inner_of
 from ..compiled.solver import Compiled
 from ..experiment import solver_of
@@ -61,7 +61,7 @@ class AskedCompiled(eqx.Module):
     def __call__(self, phi: Any) -> Found:
         core = self.core
         # Without `expansion` the weights that come out are those of the combinations.
-        found = jax.vmap(replace(core, expansion=None).one)(phi)
+        found = answer_all(replace(core, expansion=None), phi)
         weights = found.weights if core.expansion is None else found.weights @ core.expansion.T
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,

@@ -1,0 +1,50 @@
+"""Large batches: the φ that need more steps than most go on without the others."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pdecl.compiled.core import answer
+from pdecl.compiled.rounds import in_rounds
+
+
+@pytest.fixture(scope="module")
+def strict(reduced):
+    """A solver whose steps go on for long enough that φ differ in how many they need."""
+    rules = replace(reduced.core.rules, rtol=jnp.asarray(1e-10), max_steps=30)
+    return replace(reduced.core, rules=rules)
+
+
+@pytest.fixture(scope="module")
+def many(fresh):
+    """Larger amplitudes need more steps."""
+    return jnp.concatenate([fresh, fresh * jnp.array([1.0, 1.5, 1.5])])
+
+
+def test_it_is_what_each_would_find_alone(strict, many):
+    found = jax.jit(lambda phis: in_rounds(strict, phis))(many)
+    alone = jax.jit(jax.vmap(strict.iterate))(many)
+    assert alone.converged.all()
+    assert found.converged.all()
+    assert len(np.unique(alone.steps)) > 2
+    assert (np.asarray(found.steps) > 3).sum() > len(many) // 16  # so that one round is not enough
+    np.testing.assert_allclose(found.weights, alone.weights, rtol=0, atol=1e-8)
+
+
+def test_who_fails_has_one_turn_and_disturbs_nobody(strict, many):
+    bad = many.at[7].set(jnp.nan)
+    found, expected = answer(strict, bad, True), answer(strict, many, True)
+    others = np.arange(len(many)) != 7
+    assert found.code[7] != expected.code[7]
+    np.testing.assert_array_equal(found.code[others], expected.code[others])
+    np.testing.assert_allclose(found.weights[others], expected.weights[others], rtol=0, atol=1e-8)
+
+
+def test_gradients_go_through_the_rounds(strict, many):
+    total = lambda phis: jnp.sum(answer(strict, phis, True).weights ** 2)
+    way, step = jnp.cos(jnp.arange(many.size)).reshape(many.shape), 1e-4
+    difference = (total(many + step * way) - total(many - step * way)) / (2 * step)
+    assert np.isclose(jnp.sum(jax.grad(total)(many) * way), difference, rtol=1e-5)

@@ -80,15 +80,18 @@ def _one(
     ours = layers(case, options.phis, sizes)
     rows: list[Row] = []
     methods: list[Method] = []
+    skipped: dict[str, dict[str, str]] = {}
 
     def measured(method: Method) -> None:
         row = trial.row(method)
+        if not row.grid:
+            skipped[f"{row.name}, {row.setting}"] = row.left_out
+            return
         methods.append(method)
         rows.append(row)
-        fastest = min((row.per_phi(batch) for batch in row.grid), default=float("nan"))
+        fastest = min(row.per_phi(batch) for batch in row.grid)
         console.log(f"{method.name}, {method.setting}: {row.error:.2e}, {1e6 * fastest:.3g} µs at best")
 
-    skipped: dict[str, dict[str, str]] = {}
     if few := ours.too_many():
         why = f"{options.phis} training φ do not give as many directions"
         skipped["compiled layer"] = {f"N = {size}": why for size in few}
@@ -105,7 +108,8 @@ def _one(
         trial.extras(method, row, small_too=place < 2)
     for method in made:
         measured(method)
-        trial.extras(method, rows[-1], small_too=False)
+        if methods and methods[-1] is method:
+            trial.extras(method, rows[-1], small_too=False)
         if clock.late(0.5):
             skipped["layer"] = late
             break

@@ -117,7 +117,7 @@ def figure(path: Path, title: str, rows: Sequence[Row], batches: Sequence[int], 
         axes = whole.subplots(
             1, len(batches), squeeze=False, sharex=True, sharey=True,
             gridspec_kw={
-                "left": 0.95 / width, "right": 1 - 0.15 / width, "wspace": 0.06,
+                "left": 0.95 / width, "right": 1 - 0.35 / width, "wspace": 0.12,
                 "bottom": (below + 0.55) / (panel + below), "top": 1 - 0.62 / (panel + below),
             },
         )[0]  # fmt: skip

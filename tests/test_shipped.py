@@ -9,7 +9,7 @@ from pdecl.trained import find, shipped
 
 # Mean relative error on the first two test φ: what each basis is known for, with room for rounding.
 # Darcy's is for 141 × 141 of the 421 × 421 nodes it was trained on, where most of it is the grid's own.
-KNOWN = {"burgers": 1e-4, "convection": 5e-4, "darcy": 7e-3}
+KNOWN = {"burgers": 1e-4, "convection": 3e-4, "darcy": 7e-3}
 
 
 def test_all_of_them_are_known_and_small():

@@ -117,6 +117,12 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         ratio = row.error.mean / paper.error
         relation = f"{ratio:.2g} times" if ratio < 0.995 or ratio > 1.005 else "equal to"
         text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
+        if ratio > 1 and (errors := row.last_half):
+            halfway, at_end = map(words.percent, errors)
+            text += (
+                f"; over the last half of {row.steps} steps it went from {halfway} to {at_end}, on the "
+            )
+            text += "φ that training watched"
         if failures := row.failures():
             told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
             text += f"; solves that failed: {told}"

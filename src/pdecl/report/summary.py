@@ -90,6 +90,13 @@ class Row:
     def beside(self, name: str) -> Spread:
         return self.over_seeds("beside", name, "mean")
 
+    @property
+    def last_half(self) -> tuple[float, float] | None:
+        """The error on the watched φ halfway through the first run's steps, and at their end."""
+        watched = _errors(self.results[0])
+        before = [row for row in watched if 0 < row["step"] <= watched[-1]["step"] / 2]
+        return (_number(before[-1]["error"]), _number(watched[-1]["error"])) if before else None
+
     def failures(self) -> dict[str, int]:
         """How many solves over all seeds ended in a way that is not plainly solved."""
         counts: dict[str, int] = {}

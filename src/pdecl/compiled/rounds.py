@@ -40,10 +40,9 @@ def in_rounds(core: "Core", phis: Any) -> Iterate:
         settled = found.converged | had_turn
         numbers = jnp.argsort(settled, stable=True)[:some]  # those that wait come first
         part = jax.tree.map(lambda leaf: leaf[numbers], phis)
-        # What was done or failed already is not touched: the start of a failed one is not finite.
-        begun = found.weights[numbers]
-        more = jax.vmap(core.iterate)(part, begun)
+        more = jax.vmap(core.iterate)(part, found.weights[numbers])
         more = more._replace(steps=found.steps[numbers] + more.steps)
+        # Those that fill up the last round are done, and stay as they are.
         keep = lambda new, old: jnp.where(
             jnp.expand_dims(settled[numbers], range(1, new.ndim)), old[numbers], new
         )

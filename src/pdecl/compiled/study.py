@@ -14,7 +14,7 @@ from .. import basis as bases
 from ..dependence import depends
 from ..domain import Region
 from ..jet import Entry
-from ..networks.creased import front_solver
+from ..networks.creased import fold, front_solver
 from ..points import Points
 from ..problem import Problem, default_count
 from ..rules import LowDiscrepancy, Uniform
@@ -171,7 +171,7 @@ def _front(
     orders = creases.orders_of(problem, plan)
     study = examine(basis.front, basis.basis, phis, front_solver())
     blur = np.asarray(np.exp(basis.log_blur), float)
-    folds = np.sqrt((study.weights @ functions.T) ** 2 + blur**2) - blur
+    folds = np.asarray(fold(jnp.asarray(study.weights @ functions.T), jnp.asarray(blur)))
     return FrontStudy(creases.parted(problem, orders), orders, study, blur, folds)
 
 

@@ -113,5 +113,7 @@ def test_unknown_words_are_named():
         preset("burgers").with_overrides(colour=1)
     with pytest.raises(ValueError, match="no network 'Transformer'"):
         basis_of(preset("burgers").with_overrides(kind="Transformer"), jr.key(0))
+    with pytest.raises(ValueError, match="darcy is solved on a grid, with an FNO; found 'MLP'"):
+        basis_of(preset("darcy").with_overrides(kind="MLP"), jr.key(0))
     with pytest.raises(ValueError, match="not the description of an experiment"):
         from_dict({"problem": "burgers"})

@@ -174,6 +174,8 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
             name, waves = network.periodic
             options["features"] = networks.Periodic(problem, name, waves=waves)
         kind = _named("network", network.kind, _NETWORKS)
+        if experiment.problem == "darcy":
+            raise ValueError(f"darcy is solved on a grid, with an FNO; found {network.kind!r}.")
         basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
         if network.creased:
             along = max(1, int(network.creased * network.size))

@@ -37,7 +37,8 @@ def train(
     rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
     optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
     network: Annotated[
-        str | None, typer.Option(help="Its kind: MLP, DeepONet, GatedDeepONet, Modulated, FNO.")
+        str | None,
+        typer.Option(help="Its kind: MLP, DeepONet, GatedDeepONet or Modulated; for Darcy FNO."),
     ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,

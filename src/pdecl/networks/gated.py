@@ -18,7 +18,7 @@ Layers = tuple[eqx.nn.Linear, ...]
 
 
 class GatedDeepONet(eqx.Module):
-    """The improved DeepONet of Wang, Wang and Perdikaris (2022), the strongest published soft model.
+    """The improved DeepONet of Wang, Wang and Perdikaris (2022), a soft model to stand beside.
 
     Two dense layers encode φ and the point once, as U and V. After every hidden layer z of the branch
     and of the trunk, h ← (1 − z) U + z V, so that both see φ and the point. Function i is the product of

@@ -189,7 +189,7 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
         residual = None
         if slow["evaluation"] and rival["evaluation"]:
             of_slow, of_rival = (_number(r["evaluation"]["residual_loss"]) for r in (slow, rival))
-            residual = of_slow / of_rival
+            residual = of_slow / of_rival if of_rival > 0 else None
         found.append(Race(slow["experiment"], best, reached, _first(rival, best), residual))
     return found
 

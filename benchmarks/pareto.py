@@ -11,7 +11,7 @@ for Darcy against the 421² five-point solution (and, for a few φ, against the 
 counts the queries after which training and compiling have saved time over the fastest numerical solver
 whose error is no larger: "never" where that solver is the faster one.
 
-Writes pareto-DEVICE.json after each problem, and with it pareto-PROBLEM-DEVICE.png and a table in
+Writes pareto-DEVICE.json as rows are measured, then pareto-PROBLEM-DEVICE.png and a table in
 pareto-PROBLEM-DEVICE.md. What did not fit, or was not reached in `--seconds`, is listed as left out.
 """
 
@@ -20,7 +20,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ from pdecl.problems import NAMES, SPLITS
 from pdecl.problems.darcy_reference import pixel_truth
 from pdecl.trained import Trained, shipped
 
-_FUNCTIONS = (96, 48, 160, 24)
-_GRIDS = (421, 211, 141, 85)
+_FUNCTIONS = (88, 48, 128, 24)
+_GRIDS = (106, 421, 211, 85)
 _ORDER = ("burgers", "convection", "darcy")
 
 
@@ -63,14 +63,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if trained is None:
             console.print(f"{problem}: no basis comes with the package; give one by --model.")
             continue
-        found[problem] = _one(trained, options, Clock(share), console, platform)
-        save(path, found)
+
+        def keep(measured: dict[str, Any], problem: str = problem) -> None:
+            found[problem] = measured
+            save(path, found)
+
+        _one(trained, options, Clock(share), console, platform, keep)
 
 
 def _one(
-    trained: Trained, options: argparse.Namespace, clock: Clock, console: Console, platform: str
-) -> dict[str, Any]:
-    """All of one problem: what is most wanted first."""
+    trained: Trained,
+    options: argparse.Namespace,
+    clock: Clock,
+    console: Console,
+    platform: str,
+    keep: Callable[[dict[str, Any]], None],
+) -> None:
+    """All of one problem: what is most wanted first, and kept as it comes."""
     problem = trained.law.name
     trial, case = _trial(trained, options, clock)
     console.log(f"{problem}: {len(trial.tests)} test φ are solved for; preparing the layer")
@@ -89,6 +98,7 @@ def _one(
             return
         methods.append(method)
         rows.append(row)
+        keep(_result(trained, options, case, trial, rows, {}, skipped, ours.seconds))
         fastest = min(row.per_phi(batch) for batch in row.grid)
         console.log(f"{method.name}, {method.setting}: {row.error:.2e}, {1e6 * fastest:.3g} µs at best")
 
@@ -123,10 +133,12 @@ def _one(
     console.log("exponents")
     slopes = exponents(ours, rows, trial, options.quick)
     skipped |= {f"{row.name}, {row.setting}": row.left_out for row in rows if row.left_out}
-    return _report(trained, options, case, trial, rows, slopes, skipped, ours.seconds, console, platform)
+    result = _result(trained, options, case, trial, rows, slopes, skipped, ours.seconds)
+    keep(result)
+    _report(trained, options, rows, result, console, platform)
 
 
-def _report(
+def _result(
     trained: Trained,
     options: argparse.Namespace,
     case: Case,
@@ -135,9 +147,8 @@ def _report(
     slopes: dict[str, Any],
     left_out: dict[str, dict[str, str]],
     offline: float,
-    console: Console,
-    platform: str,
 ) -> dict[str, Any]:
+    """All that was measured, for the file."""
     problem, training = trained.law.name, _training(trained, options)
     facts = {
         "machine": machine(),
@@ -154,29 +165,39 @@ def _report(
         "truths": 0 if trial.truth is None else len(trial.truth),
     }
     comparison = comparisons(rows, training)
-    text = caption(problem, rows, comparison, training, facts)
-    console.print(table(problem, rows, options.batches, comparison))
-    console.print(text, soft_wrap=True)
-    for name, series in slopes.items():
-        console.print(f"time ~ ({name})^{series['exponent']:.2f}", highlight=False)
-    for name, why in left_out.items():
-        console.print(f"left out of {name}: {'; '.join(f'{k}: {v}' for k, v in why.items())}")
-    stem = options.out / f"pareto-{problem}-{platform}"
-    options.out.mkdir(parents=True, exist_ok=True)
-    title = figures.title(problem, asdict(trained.law))  # type: ignore[call-overload]
-    figure(stem.with_suffix(".png"), title, rows, options.batches, text)
-    written = markdown(problem, rows, options.batches, comparison)
-    stem.with_suffix(".md").write_text(f"{written}\n\n{text}\n")
     return {
         **facts,
         "experiment": trained.experiment.as_dict(),
         "training": training,
-        "caption": text,
+        "caption": caption(problem, rows, comparison, training, facts),
         "rows": [_plain(row) for row in rows],
         "comparison": comparison,
         "exponents": slopes,
         "left_out": left_out,
     }
+
+
+def _report(
+    trained: Trained,
+    options: argparse.Namespace,
+    rows: list[Row],
+    result: dict[str, Any],
+    console: Console,
+    platform: str,
+) -> None:
+    """The table and the picture."""
+    problem, text, comparison = trained.law.name, result["caption"], result["comparison"]
+    console.print(table(problem, rows, options.batches, comparison))
+    console.print(text, soft_wrap=True)
+    for name, series in result["exponents"].items():
+        console.print(f"time ~ ({name})^{series['exponent']:.2f}", highlight=False)
+    for name, why in result["left_out"].items():
+        console.print(f"left out of {name}: {'; '.join(f'{k}: {v}' for k, v in why.items())}")
+    stem = options.out / f"pareto-{problem}-{platform}"
+    title = figures.title(problem, asdict(trained.law))  # type: ignore[call-overload]
+    figure(stem.with_suffix(".png"), title, rows, options.batches, text)
+    written = markdown(problem, rows, options.batches, comparison)
+    stem.with_suffix(".md").write_text(f"{written}\n\n{text}\n")
 
 
 def _trial(trained: Trained, options: argparse.Namespace, clock: Clock) -> tuple[Trial, Case]:

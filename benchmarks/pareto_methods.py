@@ -19,7 +19,6 @@ from pdecl.compiled.core import Core, answer
 from pdecl.compiled.make import assemble, of_trained
 from pdecl.compiled.study import sees_phi, values_of
 from pdecl.experiment import solver_of
-from pdecl.problems.darcy_grid import subsample
 from pdecl.trained import Trained
 
 TEN = 10
@@ -129,7 +128,7 @@ class Layers:
     def methods(self) -> Iterator[Method]:
         if self.study is None:
             for place, nodes in enumerate(self.sizes):
-                yield on_a_grid(self.case, nodes, main=place == 0)
+                yield on_a_grid(self.case, nodes, main=place < 2)
         elif self.study.sees_phi:
             size = self.study.plan.size
             for place, ratio in enumerate((1.5, 2.0, 3.0)):
@@ -200,36 +199,38 @@ def at_few(core: Core, numbers: np.ndarray) -> Core:
 
 
 def on_a_grid(case: Case, nodes: int, main: bool = False, trained: Trained | None = None) -> Method:
-    """Darcy: the layer on every k-th node of ν, interpolated to the standard grid by cubic splines."""
-    trained = trained or case.trained
-    problem, side = trained.problem(nodes), case.shape[0]
-    size, solver = trained.experiment.network.size, solver_of(trained.experiment)
-    points, spread = problem.draw(size), interpolation(nodes, side)
+    """Darcy: the layer on so many nodes a side, asked at those of the standard grid."""
+    trained, side = trained or case.trained, case.shape[0]
+    trained = trained if nodes == side else trained.coarser(nodes)
+    problem, size = trained.problem(side), trained.experiment.network.size
+    points, solver = problem.draw(size), solver_of(trained.experiment)
     held, rest = eqx.partition(trained.basis, eqx.is_array)
-    own = jnp.asarray(problem.domain.mesh(nodes, nodes))
 
-    def solution(held: Any, phi: Any) -> Any:
-        coarse = subsample(phi, nodes)
-        return pdecl.solve(
-            problem, eqx.combine(held, rest), coarse, batch=True, points=points, solver=solver,
-            throw=False,
-        )  # fmt: skip
+    def asked(at: Any) -> Program:
+        def run(held: Any, phi: Any) -> Any:
+            return pdecl.solve(
+                problem, eqx.combine(held, rest), phi, batch=True, points=points, solver=solver,
+                throw=False,
+            )(at)  # fmt: skip
 
-    def run(held: Any, phi: Any) -> Any:
-        u = solution(held, phi)(own).reshape(-1, nodes, nodes)
-        return u if nodes == side else spread @ u @ spread.T
+        return Program(run, held)
 
-    few = jnp.asarray(case.nodes[case.ten])
+    whole = asked(jnp.asarray(case.nodes))
+    on_grid = lambda held, phi: whole.run(held, phi).reshape(len(phi), side, side)
     return Method(
-        "layer", "layer", f"{nodes}² nodes, N = {size}", Program(run, held),
-        Program(lambda held, phi: solution(held, phi)(few), held), main=main,
+        "layer", "layer", f"{nodes}² nodes, N = {size}", Program(on_grid, held),
+        asked(jnp.asarray(case.nodes[case.ten])), main=main,
         facts={"functions": size, "nodes": nodes},
     )  # fmt: skip
 
 
 def soft(case: Case, trained: Trained) -> Method:
     """A soft network's forward pass; functions that do not see φ are held as values at the nodes."""
-    problem, basis = trained.problem(), trained.basis
+    side = case.shape[0] if case.trained.law.name == "darcy" else None
+    own_side = trained.experiment.grid
+    if side is not None and own_side is not None and own_side < side:
+        trained = trained.coarser(own_side)  # where it was trained
+    problem, basis = trained.problem(side), trained.basis
     held, rest = eqx.partition(basis, eqx.is_array)
     one = jnp.zeros(case.phi_shape) + 1
     size = trained.experiment.network.size

@@ -116,7 +116,7 @@ def _parts(
     def assembled(parameters: Any, phi: Any) -> Any:
         made = system(parameters, phi)
         model = linearise(made, jnp.zeros(made.plan.size))
-        return model.gram(jnp.zeros(made.plan.size), with_equalities=True)
+        return model.gram(jnp.zeros(made.plan.size), with_equalities=True).lower()
 
     def loss(parameters: Any, phi: Any) -> Any:
         return losses.hard(problem, judge, network(parameters), phi, points, fresh, solver)[0]

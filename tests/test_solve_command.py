@@ -10,14 +10,17 @@ import sys
 from io import BytesIO
 
 import h5py
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
 from scipy.io import loadmat, savemat
 from typer.testing import CliRunner
 
+import pdecl
 from pdecl import streaming
 from pdecl.array_files import ArrayFile
+from pdecl.bounds.darcy import energy_norm
 from pdecl.cli import app
 from pdecl.compiled import compile
 from pdecl.compiled.refusal import screen
@@ -255,6 +258,39 @@ def test_distance_from_the_law():
         assert novelty(usual).max() < 1.3
         assert 0.2 < np.median(novelty(usual)) < 1
         assert novelty(strange(usual)).min() > streaming.FAR
+
+
+def test_darcy_is_solved_on_fewer_nodes_than_its_coefficient_has(tmp_path):
+    model = small("darcy", grid=17)
+    model.save(tmp_path / "model.safetensors")
+    np.savez(
+        tmp_path / "phi.npz", nu=np.concatenate([np.full((1, 17, 17), 5.0), model.law.sample(3, 1)])
+    )
+    arguments = ("--phi", tmp_path / "phi.npz", "--nodes", 9, "--bound", "--out", tmp_path / "u.npz")
+    assert run(tmp_path, *arguments, points=False).exit_code == 0
+    found = np.load(tmp_path / "u.npz")
+    assert found["u"].shape == (2, 17, 17)
+    # Of a constant coefficient nothing is lost: the answer is that on its own nine nodes.
+    own = model.solve(np.full((1, 9, 9), 5.0))(pdecl.Box(x=(0, 1), y=(0, 1)).mesh(17, 17))
+    np.testing.assert_allclose(found["u"][0].ravel(), np.asarray(own)[0], atol=1e-9)
+    nu = np.load(tmp_path / "phi.npz")["nu"]
+    for each, u, bound in zip(nu, found["u"], found["bound"], strict=True):
+        off = jnp.asarray(u - model.law.reference(each)[0])
+        assert energy_norm(jnp.asarray(each), off) <= bound
+    refused = run(tmp_path, "--phi", tmp_path / "phi.npz", "--nodes", 10, points=False)
+    assert refused.exit_code != 0
+    assert "no subgrid of 10" in refused.output
+
+
+def test_a_coarser_model_is_kept_in_a_file(tmp_path):
+    model, nu = small("darcy", grid=17), Darcy(grid=17).sample(3, 2)
+    coarse = model.coarser(9)
+    coarse.save(tmp_path / "coarse.safetensors")
+    again = pdecl.load(tmp_path / "coarse.safetensors")
+    np.testing.assert_array_equal(again.solve(nu).weights, coarse.solve(nu).weights)
+    assert coarse.solve(nu).weights.shape == model.solve(nu).weights.shape
+    with pytest.raises(ValueError, match="only Darcy"):
+        small("convection").coarser(9)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ Four more things a basis may offer:
   the N functions at each point: on a grid.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .jet import Axes, derivatives
+from .points import Lattice
 
 _CHUNK = 2048  # points evaluated together where the N functions are not held
 
@@ -61,9 +63,16 @@ def evaluate(
     coords: Float[Array, "n d"],
     phi: Any,
     wanted: Iterable[Axes],
+    lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, "n _N"]]:
-    """The wanted derivatives of all functions at all points, one array for each unknown and axes."""
-    found = _raw(basis, coords, phi, set(wanted))
+    """The wanted derivatives of all functions at all points, one array for each unknown and axes.
+
+    `lattice` is that of the points, if they are in rows and columns.
+    """
+    if _fits(lattice, coords) and hasattr(basis, "on_lattice"):
+        found = basis.on_lattice(lattice, phi, set(wanted))
+    else:
+        found = _raw(basis, coords, phi, set(wanted))
     return {
         (unknown, axes): values.astype(coords.dtype)
         for axes, out in found.items()
@@ -78,6 +87,7 @@ def combine(
     coords: Float[Array, "n d"],
     phi: Any,
     wanted: Iterable[Axes],
+    lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, " n"]]:
     """The wanted derivatives of Σ ω_i f_i, without ever holding those of the N functions.
 
@@ -87,10 +97,10 @@ def combine(
     wanted = set(wanted)
     if hasattr(basis, "contract"):
         share = weights[unknowns[0]] if len(unknowns) == 1 else weights
-        found = evaluate(basis.contract(share, phi), unknowns, coords, phi, wanted)
+        found = evaluate(basis.contract(share, phi), unknowns, coords, phi, wanted, lattice)
         return {key: values[:, 0] for key, values in found.items()}
     if hasattr(basis, "jets"):
-        found = evaluate(basis, unknowns, coords, phi, wanted)
+        found = evaluate(basis, unknowns, coords, phi, wanted, lattice)
         return {key: values @ weights[key[0]] for key, values in found.items()}
 
     def total(x: Float[Array, " d"]) -> dict[str, Float[Array, ""]]:
@@ -146,6 +156,11 @@ def proposed(
                 f"{weights[unknown].shape}."
             )
     return jnp.concatenate([weights[unknown] for unknown in sizes])
+
+
+def _fits(lattice: Lattice | None, coords: Float[Array, "n d"]) -> bool:
+    """Whether these are a lattice's points, and not two such sets joined."""
+    return lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
 
 
 def _raw(basis: Basis, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:

@@ -136,7 +136,7 @@ class Region:
             ((axis, _),) = self.sides
             here = np.arange(len(self.box.names)) == axis
             partners["opposite"] = jnp.where(here, self.box.bounds[axis][1], coords)
-        return Points(coords, weights=weights, partners=partners, **data)
+        return Points(coords, weights=weights, partners=partners, lattice=None, **data)
 
     def _side(self, side: tuple, rule: Rule, key: PRNGKeyArray | None) -> tuple[Any, ...]:
         # NumPy wherever nothing is random: a JAX operation outside jit is compiled for every shape.

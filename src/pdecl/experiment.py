@@ -180,7 +180,9 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
         if network.creased:
             along = max(1, int(network.creased * network.size))
             basis = networks.Creased(basis, _front(law_of(experiment)), along)
-    return networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
+    basis = networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
+    nodes = experiment.statement.get("nodes")
+    return basis if nodes is None else networks.Thinned(basis, nodes)
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:

@@ -1,15 +1,19 @@
 """Bases given by their values on a grid: differentiated by stencils, or as finite elements."""
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .domain import Box
 from .jet import Axes
+from .points import Lattice
 
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
 
@@ -45,7 +49,7 @@ class GridBasis(eqx.Module):
             for axis, (low, high) in enumerate(self.box.bounds):
                 step = (high - low) / (values.shape[axis] - 1)
                 field = _differentiate(field, axis, step, axes.count(axis))
-            found[axes] = jax.vmap(lambda x, field=field: interpolate(self.box, field, x))(coords)
+            found[axes] = interpolate(self.box, field, coords)
         return found
 
 
@@ -70,7 +74,25 @@ class ElementBasis(eqx.Module):
         return ElementBasis(self.box, _multiplied(self.box, self.values, factor))
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Float[Array, " N"]:
-        return interpolate(self.box, on_grid(self.box, self.values, phi), x)
+        return interpolate(self.box, on_grid(self.box, self.values, phi), x[None])[0]
+
+    def jets(
+        self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
+    ) -> dict[Axes, Float[Array, "n N"]]:
+        values = on_grid(self.box, self.values, phi)
+        return {axes: interpolate(self.box, values, coords, axes) for axes in wanted}
+
+    def on_lattice(
+        self, lattice: Lattice, phi: Any, wanted: set[Axes]
+    ) -> dict[Axes, Float[Array, "n N"]]:
+        """The same at points in rows and columns: one coordinate after the other, without a search."""
+        values, found = on_grid(self.box, self.values, phi), {}
+        for axes in wanted:
+            field = values
+            for axis, row in enumerate(lattice):
+                field = _along(field, axis, self.box.bounds[axis], row, axes.count(axis))
+            found[axes] = field.reshape(-1, field.shape[-1])
+        return found
 
 
 def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:
@@ -99,21 +121,57 @@ def _multiplied(box: Box, values: Values, factor: Callable[[Array], Array]) -> F
     return values * factors[..., None].astype(values.dtype)
 
 
-def interpolate(box: Box, values: Float[Array, "... N"], x: Float[Array, " d"]) -> Float[Array, " N"]:
-    """Multilinear interpolation at one point of values on a grid of the box, ends included."""
-    cells, fractions = [], []
+def interpolate(
+    box: Box, values: Float[Array, "... N"], coords: Float[Array, "n d"], axes: Axes = ()
+) -> Float[Array, "n N"]:
+    """Multilinear interpolation of values on a grid of the box, ends included, or a derivative of it."""
+    corner, pairs = jnp.zeros(len(coords), int), []
     for axis, (low, high) in enumerate(box.bounds):
         n = values.shape[axis]
-        position = (x[axis] - low) * ((n - 1) / (high - low))
+        position = (coords[:, axis] - low) * ((n - 1) / (high - low))
         cell = jnp.clip(jnp.floor(position).astype(int), 0, n - 2)
-        cells.append(cell)
-        fractions.append(position - cell)
-    zero = jnp.zeros_like(cells[0])
-    sizes = (*[2] * len(cells), values.shape[-1])
-    block = jax.lax.dynamic_slice(values, (*cells, zero), sizes)
-    for fraction in fractions:  # each pass contracts the leading axis
-        block = (1 - fraction) * block[0] + fraction * block[1]
-    return block
+        corner = corner * n + cell
+        pairs.append(_shares(position - cell, (n - 1) / (high - low), axes.count(axis)))
+    # All corners' rows are read in one pass: there is no array of cells.
+    rows = values.reshape(-1, values.shape[-1])
+    strides = [math.prod(values.shape[axis + 1 : -1]) for axis in range(len(pairs))]
+    total: Any = 0.0
+    for sides in itertools.product((0, 1), repeat=len(pairs)):
+        share: Any = math.prod(pair[side] for pair, side in zip(pairs, sides, strict=True))
+        number = corner + sum(side * stride for side, stride in zip(sides, strides, strict=True))
+        total = total + share[:, None] * rows.at[number].get(mode="promise_in_bounds")
+    return total
+
+
+def _along(
+    field: Array, axis: int, bounds: tuple[float, float], row: tuple[float, float, int], order: int
+) -> Array:
+    """Linear interpolation along one axis at evenly spaced places, or its derivative of an order."""
+    n, (low, high) = field.shape[axis], bounds
+    position = (np.linspace(*row) - low) * ((n - 1) / (high - low))
+    position = np.where(np.abs(position - position.round()) < 1e-9, position.round(), position)
+    cells = np.clip(np.floor(position).astype(int), 0, n - 2)
+    step = int(cells[1] - cells[0]) if len(cells) > 1 else 1
+    even = step > 0 and bool(np.all(np.diff(cells) == step))
+
+    def ends(side: int) -> Array:
+        if not even:
+            return jnp.take(field, cells + side, axis=axis)
+        return jax.lax.slice_in_dim(field, cells[0] + side, cells[-1] + side + 1, step, axis)
+
+    low_share, high_share = _shares(position - cells, (n - 1) / (high - low), order)
+    shape = [-1 if k == axis else 1 for k in range(field.ndim)]
+    if not np.any(high_share):
+        return ends(0) * low_share.reshape(shape)
+    return ends(0) * low_share.reshape(shape) + ends(1) * high_share.reshape(shape)
+
+
+def _shares(fraction: Any, cells: float, order: int) -> tuple[Any, Any]:
+    """What the two ends of a cell count in a linear function, or in its derivative of an order."""
+    if order == 0:
+        return 1 - fraction, fraction
+    slope = 0 * fraction + (cells if order == 1 else 0.0)
+    return -slope, slope
 
 
 def _differentiate(field: Array, axis: int, step: float, order: int) -> Array:

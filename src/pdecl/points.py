@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
+Lattice = tuple[tuple[float, float, int], ...]
+
 
 class Points(eqx.Module):
     """n points of a domain, and whatever is known at each of them.
@@ -20,6 +22,8 @@ class Points(eqx.Module):
       averaged with them. All ones over n if left out.
     - `partners`: named sets of n points that belong to these one to one, for conditions that join two
       places (periodicity, a stencil): `u.at("left")()` is u at the partner called `left`.
+    - `lattice`: (first, last, count) for each coordinate, if the points are evenly spaced in rows and
+      columns, the last coordinate fastest. A basis on a grid then need not search for their cells.
     - any other keyword: an array whose first axis is n, seen by a condition as an attribute of the
       point: `Points(xy, normal=n, value=measured)` gives `z.normal` and `z.value`.
     """
@@ -28,6 +32,7 @@ class Points(eqx.Module):
     weights: Float[Array, " n"]
     partners: dict[str, Float[Array, "n d"]]
     data: dict[str, Shaped[Array, "n ..."]]
+    lattice: Lattice | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class Points(eqx.Module):
         *,
         weights: Float[ArrayLike, " n"] | Sequence[float] | None = None,
         partners: Mapping[str, Any] | None = None,
+        lattice: Lattice | None = None,
         **data: Any,
     ):
         coords = _floats(coords)
@@ -49,6 +55,11 @@ class Points(eqx.Module):
         self.weights = jnp.full(n, 1.0 / n) if weights is None else _floats(weights)
         self.partners = {name: _floats(other) for name, other in (partners or {}).items()}
         self.data = {name: jnp.asarray(values) for name, values in data.items()}
+        self.lattice = lattice
+        if lattice is not None and is_concrete(coords) and not _same(coords, lattice_points(lattice)):
+            raise ValueError(
+                "Points: coords are not the points of the lattice, last coordinate fastest."
+            )
         if self.weights.shape != (n,):
             raise ValueError(f"Points: weights must have shape ({n},); found {self.weights.shape}.")
         for name, other in self.partners.items():
@@ -71,6 +82,12 @@ class Points(eqx.Module):
 
     def __len__(self) -> int:
         return self.coords.shape[0]
+
+
+def lattice_points(lattice: Lattice) -> Float[np.ndarray, "n d"]:
+    """The points of a lattice, the last coordinate fastest."""
+    axes = [np.linspace(first, last, count) for first, last, count in lattice]
+    return np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=-1)
 
 
 class Point:
@@ -104,6 +121,10 @@ def known_partner(name: str, partners: Mapping[str, Any]) -> str:
 def is_concrete(x: Any) -> bool:
     """Whether the numbers can be looked at now (not inside jit, vmap or grad)."""
     return not isinstance(x, jax.core.Tracer)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def _floats(x: Any) -> Array:

@@ -99,12 +99,18 @@ def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
         f"{words.spread(row.error, words.percent)} ({words.percent(row.largest_error)})",
         published,
     ]
-    cells += [
-        words.spread(row.beside(name), words.percent) if name in row.companions else "–"
-        for name in companions
-    ]
+    cells += [_beside(row, name) if name in row.companions else "–" for name in companions]
     cells += [words.spread(row.residual), residual, words.spread(row.seconds_per_phi), str(row.tested)]
     return [*cells, seeds, device]
+
+
+def _beside(row: Row, name: str) -> str:
+    """The error against another solution, and of which seeds if not of all."""
+    measured = row.beside(name)
+    text = words.spread(measured.over_seeds("beside", name, "mean"), words.percent)
+    if measured.seeds == row.seeds:
+        return text
+    return f"{text} (seed {', '.join(map(str, measured.seeds))})"
 
 
 def _sentences(problem: str, table: Sequence[Row]) -> str:

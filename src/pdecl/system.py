@@ -30,6 +30,7 @@ class Plan:
     entries: tuple[tuple[Entry, ...], ...]  # what each condition reads
     rows: tuple[int, ...]  # how many rows each gives at a point
     affine: tuple[bool, ...]  # whether rows (for energies: their gradients) are affine in u
+    curved: tuple[int, ...]  # which conditions are energies that are not affine themselves
     sizes: tuple[tuple[str, int], ...]  # functions of each unknown
 
     @property
@@ -76,9 +77,9 @@ class System(eqx.Module):
                 {entry: jet @ shares[entry.unknown] for entry, jet in jets.items()} for jets in self.jets
             ]
 
-        def jets(coords: Any, wanted: Any) -> dict:
+        def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
             unknowns = self.problem.unknowns
-            return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted)
+            return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted, lattice)
 
         return each_set(self.problem, self.plan, self.sets, jets)
 
@@ -209,10 +210,10 @@ def build(
     plan = make_plan(problem, basis, phi, sets)
     unknowns = problem.unknowns
 
-    def jets(coords: Any, wanted: Any) -> dict:
-        return bases.evaluate(basis, unknowns, coords, phi, wanted)
+    def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
+        return bases.evaluate(basis, unknowns, coords, phi, wanted, lattice)
 
-    def fixed(coords: Any, wanted: Any) -> dict:
+    def fixed(coords: Any, wanted: Any, lattice: Any) -> dict:
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
     held = tuple(each_set(problem, plan, sets, jets)) if hold_jets else None
@@ -227,11 +228,13 @@ def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) 
     ]
     entries = tuple(tuple(sorted(entries)) for entries, _ in asked)
     sizes = bases.sizes(basis, problem.unknowns, len(names), phi)
-    affine = tuple(
+    judged = [
         _is_affine(problem, c, reads, sets[problem.set_of(c)], phi)
         for c, reads in zip(problem.conditions, entries, strict=True)
-    )
-    return Plan(entries, tuple(rows for _, rows in asked), affine, tuple(sizes.items()))
+    ]
+    affine = tuple(affine for affine, _ in judged)
+    curved = tuple(i for i, (_, curved) in enumerate(judged) if curved)
+    return Plan(entries, tuple(rows for _, rows in asked), affine, curved, tuple(sizes.items()))
 
 
 def linearise(system: System, weights: Float[Array, " N"]) -> Model:
@@ -241,14 +244,12 @@ def linearise(system: System, weights: Float[Array, " N"]) -> Model:
     fields = system.fields(weights)
     A, r = _dense_rows(system, fields, "Fit", weights)
     C, c = _dense_rows(system, fields, "Enforce", weights)
-    E, D, g = None, None, jnp.zeros_like(weights)
-    if energies := system.indices("Energy"):
-        most = max(len(system.plan.entries[i]) for i in energies)
-        jets = [_pad(_jets_of(system, i), most, axes=(1,)) for i in energies]
+    E, D, most = None, None, _most_entries(system)
+    if curved := system.plan.curved:
+        jets = [_pad(_jets_of(system, i), most, axes=(1,)) for i in curved]
         E = lx.MatrixLinearOperator(jnp.concatenate(jets).reshape(-1, system.plan.size))
-        D, slope = _curvature(system, fields, most)
-        g = E.T.mv(slope.ravel())
-    return Model(A, r, E, D, g, C, c)
+        D = _curvature(system, fields, most)
+    return Model(A, r, E, D, _pull(system, weights), C, c)
 
 
 def _dense_rows(
@@ -286,18 +287,25 @@ def _jets_of(system: System, index: int) -> Float[Array, "n k N"]:
     return _weigh(system, index, jnp.broadcast_to(same, (n, k, k)))
 
 
-def _curvature(
-    system: System, fields: list, most: int
-) -> tuple[Float[Array, "q k k"], Float[Array, "q k"]]:
-    """Second and first derivatives of the energies by the jet entries at each quadrature point."""
-    curvatures, slopes = [], []
-    for i in system.indices("Energy"):
-        stacked, scale = system.stacked(i, fields), system.scale(i)
-        slope = system.per_point(i, jax.jacrev)(stacked)[:, 0]
-        curvature = system.per_point(i, jax.hessian)(stacked)[:, 0]
-        slopes.append(_pad(scale[:, None] * slope, most, axes=(1,)))
-        curvatures.append(_pad(scale[:, None, None] * curvature, most, axes=(1, 2)))
-    return jnp.concatenate(curvatures), jnp.concatenate(slopes)
+def _pull(system: System, weights: Float[Array, " N"]) -> Float[Array, " N"]:
+    """The gradient of the energies."""
+    if not system.indices("Energy"):
+        return jnp.zeros_like(weights)
+    return jax.grad(system.energy)(weights)
+
+
+def _most_entries(system: System) -> int:
+    """How many jet entries a curved energy reads at most; the others are padded to as many."""
+    return max((len(system.plan.entries[i]) for i in system.plan.curved), default=0)
+
+
+def _curvature(system: System, fields: list, most: int) -> Float[Array, "q k k"]:
+    """Second derivatives of the curved energies by the jet entries at each quadrature point."""
+    parts = []
+    for i in system.plan.curved:
+        curvature = system.per_point(i, jax.hessian)(system.stacked(i, fields))[:, 0]
+        parts.append(_pad(system.scale(i)[:, None, None] * curvature, most, axes=(1, 2)))
+    return jnp.concatenate(parts)
 
 
 def _pad(x: Array, length: int, axes: tuple[int, ...]) -> Array:
@@ -320,25 +328,24 @@ def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
 
     A, r = operator("Fit")
     C, c = operator("Enforce")
-    E, D, g = None, None, jnp.zeros_like(weights)
-    if energies := system.indices("Energy"):
-        most = max(len(system.plan.entries[i]) for i in energies)
+    E, D, most = None, None, _most_entries(system)
+    if curved := system.plan.curved:
 
         def entries(w: Float[Array, " N"]) -> Float[Array, " qk"]:
             fields = system.combined(w)
-            parts = [_pad(system.stacked(i, fields), most, axes=(1,)) for i in energies]
+            parts = [_pad(system.stacked(i, fields), most, axes=(1,)) for i in curved]
             return jnp.concatenate(parts).ravel()
 
         E = lx.FunctionLinearOperator(entries, like)
-        D, slope = _curvature(system, system.fields(weights), most)
-        g = E.T.mv(slope.ravel())
-    return Model(A, r, E, D, g, C, c)
+        D = _curvature(system, system.fields(weights), most)
+    return Model(A, r, E, D, _pull(system, weights), C, c)
 
 
 def each_set(
-    problem: Problem, plan: Plan, sets: tuple[Points, ...], jets: Callable[[Any, Any], dict]
+    problem: Problem, plan: Plan, sets: tuple[Points, ...], jets: Callable[[Any, Any, Any], dict]
 ) -> list[dict[Entry, Any]]:
-    """What the conditions ask for, evaluated once for each set of points and each of its partners."""
+    """What the conditions ask for, evaluated once for each set of points and each of its partners:
+    `jets(coords, wanted, lattice)`."""
     found: list[dict[Entry, Any]] = []
     for index, points in enumerate(sets):
         asked = {
@@ -351,7 +358,7 @@ def each_set(
         for place in sorted({entry.place for entry in asked}):
             coords = points.partners[place] if place else points.coords
             here = {entry for entry in asked if entry.place == place}
-            values = jets(coords, {entry.axes for entry in here})
+            values = jets(coords, {entry.axes for entry in here}, None if place else points.lattice)
             at_set |= {entry: values[entry.unknown, entry.axes] for entry in here}
         found.append(at_set)
     return found
@@ -359,15 +366,21 @@ def each_set(
 
 def _is_affine(
     problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Any
-) -> bool:
+) -> tuple[bool, bool]:
+    """Whether a condition's rows, or an energy's gradient, are affine in u; whether it is a curved
+    energy."""
     rows = local(condition, problem.unknowns, problem.domain.names)
     where = jax.tree.map(lambda a: a[0], located(points))
+    at_rest = jnp.zeros(len(entries))
 
     def of(vector: Float[Array, " k"]) -> Array:
         out = rows(dict(zip(entries, vector, strict=True)), where, phi)
         return out if condition.kind != "Energy" else out[0]
 
-    return is_affine(of if condition.kind != "Energy" else jax.grad(of), jnp.zeros(len(entries)))
+    straight = is_affine(of, at_rest)
+    if condition.kind != "Energy":
+        return straight, False
+    return straight or is_affine(jax.grad(of), at_rest), not straight
 
 
 def _root(x: Float[Array, ""]) -> Float[Array, ""]:

@@ -1,7 +1,7 @@
 """A trained basis together with the experiment that made it: what is saved, loaded and asked."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from . import storage
 from .bounds import ErrorBound, bound
 from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
+from .networks import Thinned
 from .problem import Problem
 from .problems import Law
 from .solve import Solution, propose, solve
@@ -33,6 +34,19 @@ class Trained:
     def problem(self, grid: int | None = None) -> Problem:
         """The PDE as it is solved; for Darcy on a grid of that many nodes a side."""
         return problem_of(self.experiment, grid)
+
+    def coarser(self, nodes: int) -> "Trained":
+        """For Darcy: the same functions on fewer nodes a side than φ has, for quick answers.
+
+        What lies between the nodes still counts: a coarse face is given the ν of the fine ones, in
+        parallel and in series. A bound of such an answer speaks of the solution on the grid of φ.
+        """
+        if self.law.name != "darcy":
+            raise ValueError(
+                f"only Darcy is solved on a grid; {self.law.name} has no nodes to leave out."
+            )
+        statement = {**self.experiment.statement, "nodes": nodes}
+        return Trained(replace(self.experiment, statement=statement), Thinned(self.basis, nodes))
 
     def solve(self, phi: Any, **options: Any) -> Solution:
         """The solution for a batch of φ. For Darcy φ may be on any square grid; it is solved there.

@@ -27,6 +27,10 @@ def evaluate(
     ],
     count: Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")] = None,
     grid: Annotated[int | None, typer.Option(min=5, help="Darcy: nodes a side to solve on.")] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=5, help="Darcy: solve on fewer nodes a side than φ has; faster, less exact."),
+    ] = None,
     truth: Annotated[bool, typer.Option("--truth", help="Darcy: also against the pixel truth.")] = False,
     source: Annotated[
         Path | None,
@@ -52,10 +56,12 @@ def evaluate(
 
     pdecl evaluate runs/darcy-hard-quick-0 --grid 211 --count 10
 
+    pdecl evaluate darcy --nodes 106               against 421 × 421 nodes, in a twentieth of the time
+
     pdecl evaluate model.safetensors --from theirs.mat
     """
     with explaining():
-        trained = load(model)
+        trained = load(model) if nodes is None else load(model).coarser(nodes)
         if source is not None:
             data = load_data(source, trained.law, count)
             data = data if grid is None else datasets.on_grid(data, grid)

@@ -61,6 +61,10 @@ def solve(
             help="Answer at these points: columns x, t (Darcy: x, y) in .csv, .npz, HDF5, .mat."
         ),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=5, help="Darcy: solve on fewer nodes a side than φ has; faster, less exact."),
+    ] = None,
     derivatives: Annotated[
         str | None, typer.Option(metavar="x,t,xx", help="Also u_x, u_t, u_xx, …")
     ] = None,
@@ -120,6 +124,8 @@ def solve(
 
     pdecl solve runs/darcy-hard-quick-0 --phi nu.npz --points wells.csv --out wells.npz
 
+    pdecl solve darcy --phi nu.npz --nodes 106 --bound --out quick.h5     u where ν is known
+
     pdecl solve burgers-96.safetensors --phi u0.mat --grid 101,101 --out u.h5
 
     pdecl solve burgers --phi u0.mat --tolerance 1e-3 --refine --out u.h5    every bound ≤ 0.1%
@@ -133,6 +139,10 @@ def solve(
     demand = _demand(bound, tolerance, refine)
     with explaining():
         asked = load_compiled(model) if is_compiled(model) else load(model)
+        if nodes is not None:
+            if isinstance(asked, Compiled):
+                stop("--nodes needs a trained basis; a compiled solver keeps the nodes it was made for")
+            asked = asked.coarser(nodes)
         trained = streaming.trained_of(asked)
         with _source(trained, phi, sample, name) as source:
             query = streaming.ask(

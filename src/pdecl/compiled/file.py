@@ -5,6 +5,7 @@ For a problem of the user's own, these are given to `load_compiled`.
 """
 
 import os
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -171,7 +172,7 @@ def _core(
     else:
         crease, whole = _crease(problem, basis, held, sets, one, kind, front)
         unknowns = (SMOOTH, CREASED, FRONT)
-    plan = Plan(whole.entries, whole.rows, whole.affine, kind.sizes)
+    plan = replace(whole, sizes=kind.sizes)
     jets = None
     if any(name.startswith("jet ") for name in held):
         jets = tuple(

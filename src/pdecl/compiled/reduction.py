@@ -1,5 +1,6 @@
 """Fewer functions: the combinations that answers are made of, and how rows are then weighed."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -158,7 +159,7 @@ def with_sizes(plan: Plan, expansion: np.ndarray) -> Plan:
         mine = np.any(expansion[start : start + size] != 0, axis=0)
         sizes.append((unknown, int(mine.sum())))
         start += size
-    return Plan(plan.entries, plan.rows, plan.affine, tuple(sizes))
+    return replace(plan, sizes=tuple(sizes))
 
 
 def reduced_jets(

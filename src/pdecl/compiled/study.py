@@ -196,7 +196,9 @@ def held_system(
         return build(problem, basis, phi, sets)
     ours, offset = bases.specialise(basis, phi), None
     if hasattr(ours, "offset"):
-        fixed = lambda coords, wanted: bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
+        fixed = lambda coords, wanted, _: (
+            bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
+        )
         offset = tuple(each_set(problem, plan, sets, fixed))
     return System(problem, None, phi, sets, plan, jets, offset)
 

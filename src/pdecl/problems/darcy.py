@@ -42,16 +42,17 @@ class Darcy:
         checks.require_positive_fields(self, "low", "high", "tau", "power")
         checks.require_at_least("Darcy: grid", self.grid, 5, "nodes a side")
 
-    def problem(self, form: str = "energy", walls: bool = True) -> Problem:
+    def problem(self, form: str = "energy", walls: bool = True, nodes: int | None = None) -> Problem:
         """The PDE on the nodes of the grid, in one of three forms.
 
         - "energy": ½ν|∇u|² − u, minimised; for an `ElementBasis`.
         - "conservative": the five-point fluxes at the interior nodes, in least squares.
         - "wide": the central differences of physics-informed FNO code, to reproduce published results.
 
-        `walls=False` leaves u = 0 on the boundary to the basis.
+        `walls=False` leaves u = 0 on the boundary to the basis. With `nodes` u is sought on a coarser
+        grid, of so many nodes a side; its energy remembers the ν between them.
         """
-        return darcy_statement.problem(self.grid, self.draw, form, walls)
+        return darcy_statement.problem(self.grid, self.draw, form, walls, nodes)
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count grid grid"]:
         """ν number start … start + count − 1 of a seed; the same on every machine."""

@@ -9,20 +9,31 @@ from jaxtyping import Array, Float
 
 from ..condition import Condition, Energy, Enforce, Fit
 from ..domain import Box
-from ..points import Points
+from ..points import Points, lattice_points
 from ..problem import Problem
-from .darcy_grid import face_coefficients
+from .darcy_grid import face_coefficients, subsample, upscaled_faces
 
 
 def problem(
-    grid: int, draw: Callable[[jax.Array], Float[Array, "grid grid"]], form: str, walls: bool
+    grid: int,
+    draw: Callable[[jax.Array], Float[Array, "grid grid"]],
+    form: str,
+    walls: bool,
+    nodes: int | None = None,
 ) -> Problem:
-    """−∇·(ν∇u) = 1 for ν at grid × grid nodes; `walls` adds u = 0 at the boundary nodes."""
+    """−∇·(ν∇u) = 1 for ν at grid × grid nodes; `walls` adds u = 0 at the boundary nodes.
+
+    With `nodes` u has so many nodes a side, and the energy of its slopes the ν that lies between them.
+    """
     if form not in _FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}; found {form!r}.")
-    conditions = _FORMS[form](grid)
+    nodes = grid if nodes is None else nodes
+    subsample(np.zeros((grid, grid)), nodes)  # or an error that says which numbers fit
+    if nodes < grid and form != "energy":
+        raise ValueError(f"only the form 'energy' takes ν on more nodes than u has; found {form!r}.")
+    conditions = _FORMS[form](nodes)
     if walls:
-        edge = Points(_boundary(grid))
+        edge = Points(_boundary(nodes))
         conditions = [*conditions, Enforce(lambda u, z, nu: u(), on=edge, name="walls")]
     return Problem(Box(x=(0, 1), y=(0, 1)), conditions, parameter=draw)
 
@@ -30,10 +41,17 @@ def problem(
 def _energy(grid: int) -> list[Condition]:
     """½ν (u_x² + u_y²) by one point in the middle of each face, −u by the nodes; cells of h²."""
     h = 1 / (grid - 1)
-    nodes, middles = np.arange(1, grid - 1) * h, (np.arange(grid - 1) + 0.5) * h
-    cells = lambda x, y: Points(_mesh(x, y), weights=np.full(len(x) * len(y), h**2))
-    across_x = lambda u, z, nu: 0.5 * face_coefficients(nu)[0].ravel()[z.index] * u.d("x") ** 2
-    across_y = lambda u, z, nu: 0.5 * face_coefficients(nu)[1].ravel()[z.index] * u.d("y") ** 2
+    nodes, middles = (h, 1 - h, grid - 2), (h / 2, 1 - h / 2, grid - 1)
+
+    def cells(*lattice: tuple[float, float, int]) -> Points:
+        coords = lattice_points(lattice)
+        return Points(coords, weights=np.full(len(coords), h**2), lattice=lattice)
+
+    def faces(nu: Any) -> Any:
+        return face_coefficients(nu) if nu.shape[-1] == grid else upscaled_faces(nu, grid)
+
+    across_x = lambda u, z, nu: 0.5 * faces(nu)[0].ravel()[z.index] * u.d("x") ** 2
+    across_y = lambda u, z, nu: 0.5 * faces(nu)[1].ravel()[z.index] * u.d("y") ** 2
     return [
         Energy(across_x, on=cells(middles, nodes), name="energy across x"),
         Energy(across_y, on=cells(nodes, middles), name="energy across y"),

@@ -83,12 +83,16 @@ class Row:
 
     @property
     def companions(self) -> list[str]:
-        """The names of other solutions that every run was measured against too."""
-        first, *others = [set(result["evaluation"].get("beside", {})) for result in self.results]
-        return sorted(first.intersection(*others))
+        """The names of other solutions that runs were measured against too."""
+        return sorted(
+            {name for result in self.results for name in result["evaluation"].get("beside", {})}
+        )
 
-    def beside(self, name: str) -> Spread:
-        return self.over_seeds("beside", name, "mean")
+    def beside(self, name: str) -> "Row":
+        """The runs that were measured against another solution too."""
+        return Row(
+            tuple(result for result in self.results if name in result["evaluation"].get("beside", {}))
+        )
 
     @property
     def last_half(self) -> tuple[float, float] | None:

@@ -1,0 +1,22 @@
+"""A basis for a grid coarser than that of φ."""
+
+from typing import Any
+
+import equinox as eqx
+
+from ..basis import specialise
+from ..problems.darcy_grid import subsample
+
+
+class Thinned(eqx.Module):
+    """A basis that sees every k-th node of a field φ, so that `nodes` remain along each side.
+
+    An FNO gives its functions on the grid of the field that it sees, so theirs is that coarser grid. The
+    problem may still be told of the whole φ: `Darcy.problem(nodes=…)`.
+    """
+
+    inner: Any
+    nodes: int = eqx.field(static=True)
+
+    def at(self, phi: Any) -> Any:
+        return specialise(self.inner, subsample(phi, self.nodes))

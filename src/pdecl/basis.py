@@ -6,7 +6,8 @@ dictionary with one such array for each. An Equinox module is one, and so is a p
 
 A basis that has its own way of differentiating (one given on a grid) offers
 `basis.jets(coords, phi, wanted)` instead, with `wanted` a set of axes tuples (`(0, 0)` is the second
-derivative in the first coordinate), and returns a dictionary from those to arrays `(n, N)`.
+derivative in the first coordinate), and returns a dictionary from those to arrays `(n, N)`. For points
+in rows and columns (`Points(lattice=…)`) it may also offer `basis.on_lattice(lattice, phi, wanted)`.
 
 Four more things a basis may offer:
 

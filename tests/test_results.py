@@ -137,6 +137,25 @@ def test_hard_against_soft_counts_steps_and_seconds():
     assert races([], [soft]) == []
 
 
+def test_a_race_is_run_against_the_same_network_where_there_is_one():
+    soft = result(method="soft", error=0.02)
+    kind = soft["experiment"]["network"]["kind"]
+    same, other, later = (result(error=e, seed=seed) for e, seed in [(0.01, 0), (0.05, 0), (0.01, 1)])
+    same["experiment"]["network"] = {**same["experiment"]["network"], "kind": kind}
+    other["experiment"]["network"] = {**other["experiment"]["network"], "kind": "another"}
+    for hard in ([same, other, later], [later, other, same]):
+        assert races(hard, [soft])[0].hard is not None
+    assert races([later, other], [soft])[0].hard is None  # of the same seed, and never that good
+
+
+def test_a_companion_of_one_seed_is_told_with_the_seed():
+    first, second = result(problem="darcy", error=0.01), result(problem="darcy", error=0.01, seed=1)
+    first["evaluation"]["beside"] = {"u_truth": {"mean": 0.02, "std": 0.0, "max": 0.03, "count": 50}}
+    text = results.markdown([first, second])
+    assert "error against the pixel truth" in text
+    assert "2.00% (seed 0)" in text
+
+
 def test_markdown_says_what_the_numbers_show():
     box = {"u_box": {"mean": 0.0093, "std": 0.0, "max": 0.01, "count": 50}}
     convection = result("convection", error=0.02)

@@ -177,11 +177,10 @@ class Race:
 
 
 def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
-    """A race for each soft run, against the hard run of the same seed, or the first hard one."""
+    """A race for each soft run, against the hard run of the same seed, best one of the same network."""
     found = []
     for slow in soft:
-        rivals = [fast for fast in hard if fast["experiment"]["seed"] == slow["experiment"]["seed"]]
-        rival = next(iter([*rivals, *hard]), None)
+        rival = min(hard, key=lambda fast: _unlike(fast, slow), default=None)
         watched = _errors(slow)
         if rival is None or not watched or not _errors(rival):
             continue
@@ -204,6 +203,12 @@ def select(results: Sequence[Result], **wanted: Any) -> list[Result]:
         r for r in results if all(r["experiment"][name] == value for name, value in wanted.items())
     ]
     return sorted(fitting, key=lambda r: r["experiment"]["seed"])
+
+
+def _unlike(one: Result, other: Result) -> tuple[bool, bool]:
+    """Whether seeds differ, and whether kinds of networks do."""
+    first, second = one["experiment"], other["experiment"]
+    return first["seed"] != second["seed"], first["network"]["kind"] != second["network"]["kind"]
 
 
 def _errors(result: Result) -> list[Mapping[str, float]]:

@@ -1,6 +1,6 @@
 """The experiments we publish: three problems, hard and soft, in three sizes.
 
-quick   one to three minutes on two CPU cores; hard and soft take about as long
+quick   one to six minutes on two CPU cores
 paper   the setting of Négiar, Mahoney, Krishnapriyan (2023), as far as it is published
 best    ours, minutes on one GPU
 """

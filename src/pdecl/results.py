@@ -72,7 +72,7 @@ To make a row again, run its command (below each table) and keep the result.
 - Seconds of training include compiling, and leave out the time that the metrics took. Seconds per φ are
   warm, for the solve and the values at all nodes, as part of a batch.
 - "Paper": Négiar, Mahoney, Krishnapriyan, ICLR 2023, as it reports them; other hardware and test φ.
-- Trained without solution data, all of them. Networks of hard and soft runs of a preset may differ, as the
+- Trained without solution data, all of them. A preset's networks may differ for hard and soft, as the
   tables show: a race that is won "at the start" is then won by the network too. How convection's was
   chosen, and why some runs of the paper's settings end above the paper's errors: docs/problems.md."""
 

@@ -149,15 +149,16 @@ def markdown(results: dict[str, Any]) -> str:
     for name, found in results.items():
         on = f", ν on {found['grid']}²" if found["grid"] else ""
         for label, row in {**found["sets"], "all": found["all"]}.items():
-            error, stated = (
-                f"{row[f'relative_{what}_median']:.2%}".replace("0.00%", "< 0.01%")
-                for what in ("error", "bound")
-            )
+            error, stated = (_percent(row[f"relative_{what}_median"]) for what in ("error", "bound"))
             ratio = f"{row['ratio_median']:.3g} (95%: {row['ratio_95']:.3g})"
             counts = [str(row[key]) for key in ("violations", "failed_solves")]
             lines.append([f"{name}{on}", label, str(row["count"]), error, stated, ratio, *counts])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{_MARKDOWN}\n{table}\n"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2%}" if value >= 5e-5 else "< 0.01%"
 
 
 _MARKDOWN = """# Bases outside their law, and their error bounds

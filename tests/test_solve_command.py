@@ -289,6 +289,8 @@ def test_a_coarser_model_is_kept_in_a_file(tmp_path):
     again = pdecl.load(tmp_path / "coarse.safetensors")
     np.testing.assert_array_equal(again.solve(nu).weights, coarse.solve(nu).weights)
     assert coarse.solve(nu).weights.shape == model.solve(nu).weights.shape
+    twice = again.coarser(5)  # of what φ has, not of the nodes that were left before
+    np.testing.assert_array_equal(twice.solve(nu).weights, model.coarser(5).solve(nu).weights)
     with pytest.raises(ValueError, match="only Darcy"):
         small("convection").coarser(9)
 

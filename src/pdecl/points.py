@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
+from .rules import tensor
+
 Lattice = tuple[tuple[float, float, int], ...]
 
 
@@ -86,8 +88,7 @@ class Points(eqx.Module):
 
 def lattice_points(lattice: Lattice) -> Float[np.ndarray, "n d"]:
     """The points of a lattice, the last coordinate fastest."""
-    axes = [np.linspace(first, last, count) for first, last, count in lattice]
-    return np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=-1)
+    return tensor([np.linspace(*row) for row in lattice], len(lattice))
 
 
 class Point:

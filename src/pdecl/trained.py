@@ -46,7 +46,8 @@ class Trained:
                 f"only Darcy is solved on a grid; {self.law.name} has no nodes to leave out."
             )
         statement = {**self.experiment.statement, "nodes": nodes}
-        return Trained(replace(self.experiment, statement=statement), Thinned(self.basis, nodes))
+        whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
+        return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
 
     def solve(self, phi: Any, **options: Any) -> Solution:
         """The solution for a batch of φ. For Darcy φ may be on any square grid; it is solved there.

@@ -11,6 +11,7 @@ from ..condition import Condition, Energy, Enforce, Fit
 from ..domain import Box
 from ..points import Points, lattice_points
 from ..problem import Problem
+from ..rules import tensor
 from .darcy_grid import face_coefficients, subsample, upscaled_faces
 
 
@@ -101,13 +102,9 @@ def _stencil(grid: int, nodes: np.ndarray, reach: int) -> Points:
 def _interior(grid: int, margin: int) -> np.ndarray:
     """Numbers (i, j) of the nodes at least `margin` away from the boundary."""
     inside = np.arange(margin, grid - margin)
-    return _mesh(inside, inside)
+    return tensor([inside, inside], 2)
 
 
 def _boundary(grid: int) -> np.ndarray:
-    nodes = _mesh(np.linspace(0, 1, grid), np.linspace(0, 1, grid))
+    nodes = lattice_points(((0, 1, grid), (0, 1, grid)))
     return nodes[(nodes * (1 - nodes)).prod(axis=1) == 0]
-
-
-def _mesh(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.stack([m.ravel() for m in np.meshgrid(x, y, indexing="ij")], axis=-1)

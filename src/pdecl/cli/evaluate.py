@@ -56,7 +56,7 @@ def evaluate(
 
     pdecl evaluate runs/darcy-hard-quick-0 --grid 211 --count 10
 
-    pdecl evaluate darcy --nodes 106               against 421 × 421 nodes, in a twentieth of the time
+    pdecl evaluate darcy --nodes 106               against 421 × 421 nodes, in a sixteenth of the time
 
     pdecl evaluate model.safetensors --from theirs.mat
     """

@@ -44,7 +44,7 @@ from pdecl.problems import NAMES, SPLITS
 from pdecl.problems.darcy_reference import pixel_truth
 from pdecl.trained import Trained, shipped
 
-_FUNCTIONS = (88, 48, 128, 24)
+_FUNCTIONS = {"burgers": (84, 48, 128, 24), "convection": (128, 84, 48, 24)}
 _GRIDS = (106, 421, 211, 85)
 _ORDER = ("burgers", "convection", "darcy")
 
@@ -83,7 +83,7 @@ def _one(
     problem = trained.law.name
     trial, case = _trial(trained, options, clock)
     console.log(f"{problem}: {len(trial.tests)} test φ are solved for; preparing the layer")
-    sizes: Sequence[int] = _GRIDS if problem == "darcy" else _FUNCTIONS
+    sizes: Sequence[int] = _GRIDS if problem == "darcy" else _FUNCTIONS[problem]
     if options.quick:
         sizes = [case.shape[0]] if problem == "darcy" else [8]
     ours = layers(case, options.phis, sizes)

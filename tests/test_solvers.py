@@ -167,6 +167,31 @@ def test_vmap_equals_a_loop(name):
     assert relative(together, alone) < accuracy
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["a batch", "a batch of batches"])
+def test_many_functions_in_a_batch(nested):
+    """From some size on a CPU takes the batch one by one, and leaves out half of the Gram product."""
+    n, N, count = 310, 270, 4
+    A = jnp.stack([jnp.asarray(matrix(n, N, seed=seed)) for seed in range(count)])
+    b = jnp.asarray(np.random.default_rng(1).normal(size=(count, n)))
+    ridge, nothing = jnp.full(N, 1e-14), jnp.zeros(N)
+    one = lambda A, b: minimise(model(A=A, b=b), ridge, nothing, pdecl.Cholesky())[0]
+    value = lambda A, b: jnp.sum(jnp.sin(one(A, b)))
+    solved, pulled = (jax.vmap(each) for each in (one, jax.grad(value)))
+    if nested:
+        A, b = A.reshape(2, 2, n, N), b.reshape(2, 2, n)
+        solved, pulled = jax.vmap(solved), jax.vmap(pulled)
+    found = np.asarray(jax.jit(solved)(A, b)).reshape(count, N)
+    slopes = np.asarray(jax.jit(pulled)(A, b)).reshape(count, n, N)
+    A, b = np.asarray(A).reshape(count, n, N), np.asarray(b).reshape(count, n)
+    for rows, target, w, slope in zip(A, b, found, slopes, strict=True):
+        wanted = np.linalg.lstsq(rows, target)[0]
+        assert relative(w, wanted) < 1e-9
+        # The derivative of the normal equations, by hand.
+        y = np.linalg.solve(rows.T @ rows, np.cos(wanted))
+        by_hand = np.outer(target - rows @ wanted, y) - np.outer(rows @ y, wanted)
+        assert relative(slope, by_hand) < 1e-7
+
+
 @every_solver
 def test_a_gram_operator_is_inverted(name):
     solver, accuracy = SOLVERS[name]

@@ -115,5 +115,11 @@ def test_unknown_words_are_named():
         basis_of(preset("burgers").with_overrides(kind="Transformer"), jr.key(0))
     with pytest.raises(ValueError, match="darcy is solved on a grid, with an FNO; found 'MLP'"):
         basis_of(preset("darcy").with_overrides(kind="MLP"), jr.key(0))
+    with pytest.raises(ValueError, match="grid belongs to Darcy; burgers is trained at points"):
+        preset("burgers").with_overrides(grid=61)
+    with pytest.raises(ValueError, match="creased is a share, from 0 to below 1; found 40"):
+        preset("convection").with_overrides(creased=40)
+    with pytest.raises(ValueError, match="an FNO's are, cannot be creased"):
+        preset("darcy").with_overrides(creased=0.2)
     with pytest.raises(ValueError, match="not the description of an experiment"):
         from_dict({"problem": "burgers"})

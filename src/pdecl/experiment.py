@@ -40,6 +40,12 @@ class Network:
     wall: bool = False
     creased: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.creased < 1:
+            raise ValueError(f"creased is a share, from 0 to below 1; found {self.creased}.")
+        if self.creased and self.kind == "FNO":
+            raise ValueError("functions on a grid, as an FNO's are, cannot be creased; leave it at 0.")
+
 
 @dataclass(frozen=True)
 class Training:
@@ -92,6 +98,10 @@ class Experiment:
     judge: Mapping[str, Any] = field(default_factory=dict)
     grid: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.grid is not None and self.problem != "darcy":
+            raise ValueError(f"grid belongs to Darcy; {self.problem} is trained at points, on no grid.")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,13 +1,18 @@
 """Symmetric positive definite operators made of rows: H = Σ RᵀΘR + diag(ridge)."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
+from .batching import one_by_one
+
 Metric = Float[Array, "q k k"] | None
-_LARGE, _BLOCK_ROWS = 1500, 6  # functions from which on half of a symmetric product is left out
+_SMALL, _LARGE = 256, 1500  # functions from which on a CPU, and a GPU, leaves out what is not read
+_WIDTH, _BLOCK_ROWS = 200, 6  # of the blocks that are left out: about so wide, and no more rows of them
 
 
 class Gram(eqx.Module):
@@ -79,11 +84,20 @@ def lower_product(left: Float[Array, "n N"], right: Float[Array, "n N"]) -> Floa
     """LᵀR where it is symmetric, and nothing above the diagonal is to be read: it is left out where that
     saves more than smaller products cost."""
     N = left.shape[1]
+    if N < _SMALL:
+        return _by_block_rows(left, right, 1)
+    few = min(_BLOCK_ROWS, -(-N // _WIDTH))
+    on_cpu, elsewhere = (partial(_by_block_rows, count=k) for k in (few, few if N >= _LARGE else 1))
+    return jax.lax.platform_dependent(left, right, cpu=one_by_one(on_cpu), default=elsewhere)
+
+
+def _by_block_rows(
+    left: Float[Array, "n N"], right: Float[Array, "n N"], count: int
+) -> Float[Array, "N N"]:
+    N = left.shape[1]
     # On a CPU a product with a transposed copy takes 0.6 of the time of one without it.
     transposed = jax.lax.optimization_barrier(left.T)
-    if N < _LARGE:
-        return transposed @ right
-    k = -(-N // _BLOCK_ROWS)
+    k = -(-N // count)
     rows = [transposed[i : i + k] @ right[:, : i + k] for i in range(0, N, k)]
     return jnp.concatenate([jnp.pad(r, ((0, 0), (0, N - r.shape[1]))) for r in rows])
 

@@ -43,6 +43,9 @@ def train(
     size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers of the network.")] = None,
+    creased: Annotated[
+        float | None, typer.Option(help="Convection: share of the functions that crease at the front.")
+    ] = None,
     grid: Annotated[int | None, typer.Option(min=5, help="Darcy: nodes a side to train on.")] = None,
     single: Annotated[
         bool | None,
@@ -71,7 +74,7 @@ def train(
     """
     overrides = {
         "steps": steps, "batch": batch, "rate": rate, "size": size, "width": width, "depth": depth,
-        "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
+        "creased": creased, "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
     }  # fmt: skip
     with explaining():
         experiment = preset(problem, method, name, seed).with_overrides(

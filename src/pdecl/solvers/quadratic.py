@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
+from ..batching import anywhere
 from ..gram import Gram, lower_product, scale_columns
 from ..implicit import constant
 from ..system import Model
@@ -154,31 +155,17 @@ def _least_violation(
     takes its pull on p down by a factor of ridge / (smallest eigenvalue), in derivatives too.
     """
     assert model.C is not None
-    C, gram = model.C, Gram(((model.C, None),), ridge)
-    inverse = _inverse(solver, gram, prepared, refined=False)
+    C = model.C
+    inverse = _inverse(solver, Gram(((C, None),), jnp.zeros_like(ridge)), prepared)
     left = lambda p: -C.T.mv(C.mv(p) + model.c)
     p = constant(solver.once(prepared, left(jnp.zeros_like(start))))
-    for _ in range(2):
-        p = p + inverse(left(p))[0]
-    # Multipliers C q that balance the rest, and the violation, whose own pull vanishes.
-    rest = model.slope(p) + ridge * (start + p)
-    q = -solver.once(prepared, rest)
-    q = q - solver.once(prepared, rest + C.T.mv(C.mv(q)))
-    return p, C.mv(p + q) + model.c, exact()
-
-
-@jax.custom_batching.custom_vmap
-def anywhere(happened: Bool[Array, ""]) -> Bool[Array, ""]:
-    """The same truth; for a batch, whether it holds for any of it: one value, so that a `cond` on it
-    stays one, where with a value for each of the batch it would go both ways."""
-    return happened
-
-
-@anywhere.def_vmap
-def _anywhere_in_batch(
-    axis_size: int, in_batched: list[bool], happened: Bool[Array, " batch"]
-) -> tuple[Array, bool]:
-    return anywhere(jnp.any(happened)), False
+    p = p + inverse(left(p))[0]
+    # Multipliers C q that balance the rest, and the violation, whose own pull vanishes. They tell how
+    # well the solve went; nothing that is differentiated reads them.
+    held, at, pull = constant((C, p, model.slope(p) + ridge * (start + p)))
+    q = -solver.once(prepared, pull)
+    q = q - solver.once(prepared, pull + held.T.mv(held.mv(q)))
+    return p, held.mv(at + q) + constant(model.c), exact()
 
 
 def _constrained(

@@ -5,7 +5,6 @@ factors on an H200, against 0.22 ms in this way. On a CPU it is memory that is w
 block here is read once, in the order it is stored.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -30,9 +29,7 @@ def factorise(lower: Float[Array, "N N"]) -> Triangular:
     width = -(-N // min(_BLOCKS, -(-N // _SMALL)))
     if N <= _SMALL or N >= _LARGE:
         return _by_columns(lower, width)
-    # LAPACK is slow on matrices of a few hundred columns, cuSOLVER on batches of smaller ones.
-    by_columns, whole = partial(_by_columns, width=width), partial(_whole, width=width)
-    return jax.lax.platform_dependent(lower, cpu=by_columns, default=whole)
+    return _whole(lower, width)
 
 
 def _by_columns(lower: Float[Array, "N N"], width: int) -> Triangular:

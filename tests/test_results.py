@@ -133,7 +133,7 @@ def test_hard_against_soft_counts_steps_and_seconds():
     (never,) = races([result(error=0.05)], [soft])
     assert never.hard is None
     assert never.ratios() == [None] * 3
-    assert Race({}, 0.1, Moment(5, 1.0, 0.9), Moment(0, 0.0, 0.0)).ratios() == [None] * 3
+    assert Race({}, {}, 0.1, Moment(5, 1.0, 0.9), Moment(0, 0.0, 0.0)).ratios() == [None] * 3
     assert races([], [soft]) == []
 
 
@@ -146,6 +146,10 @@ def test_a_race_is_run_against_the_same_network_where_there_is_one():
     for hard in ([same, other, later], [later, other, same]):
         assert races(hard, [soft])[0].hard is not None
     assert races([later, other], [soft])[0].hard is None  # of the same seed, and never that good
+    better = result(error=0.03)
+    better["experiment"]["network"] = {**other["experiment"]["network"], "kind": "a third"}
+    for hard in ([other, better], [better, other]):
+        assert races(hard, [soft])[0].rival["network"]["kind"] == "a third"  # the most accurate
 
 
 def test_a_companion_of_one_seed_is_told_with_the_seed():

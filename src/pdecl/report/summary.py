@@ -162,6 +162,7 @@ class Race:
     """
 
     experiment: Mapping[str, Any]  # the soft one
+    rival: Mapping[str, Any]  # the hard one
     best: float
     soft: Moment
     hard: Moment | None
@@ -177,7 +178,8 @@ class Race:
 
 
 def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
-    """A race for each soft run, against the hard run of the same seed, best one of the same network."""
+    """A race for each soft run, against the hard run of the same seed: one of the same kind of network
+    if there is one, then the most accurate."""
     found = []
     for slow in soft:
         rival = min(hard, key=lambda fast: _unlike(fast, slow), default=None)
@@ -193,7 +195,8 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
         if slow["evaluation"] and rival["evaluation"]:
             of_slow, of_rival = (_number(r["evaluation"]["residual_loss"]) for r in (slow, rival))
             residual = of_slow / of_rival if of_rival > 0 else None
-        found.append(Race(slow["experiment"], best, reached, _first(rival, best), residual))
+        pair = slow["experiment"], rival["experiment"]
+        found.append(Race(*pair, best, reached, _first(rival, best), residual))
     return found
 
 
@@ -205,10 +208,12 @@ def select(results: Sequence[Result], **wanted: Any) -> list[Result]:
     return sorted(fitting, key=lambda r: r["experiment"]["seed"])
 
 
-def _unlike(one: Result, other: Result) -> tuple[bool, bool]:
-    """Whether seeds differ, and whether kinds of networks do."""
+def _unlike(one: Result, other: Result) -> tuple[bool, bool, float]:
+    """Whether seeds differ, whether kinds of networks do, and the first one's error."""
     first, second = one["experiment"], other["experiment"]
-    return first["seed"] != second["seed"], first["network"]["kind"] != second["network"]["kind"]
+    error = min((_number(row["error"]) for row in _errors(one)), default=math.inf)
+    kinds = first["network"]["kind"], second["network"]["kind"]
+    return first["seed"] != second["seed"], kinds[0] != kinds[1], error
 
 
 def _errors(result: Result) -> list[Mapping[str, float]]:

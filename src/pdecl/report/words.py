@@ -52,14 +52,15 @@ def points(result: Result) -> str:
 
 
 RACE = [
-    "soft network", "seed", "soft model's best error", "soft: steps", "soft: s", "hard: steps",
-    "hard: s", "fewer steps", "less time", "without compiling", "residual, soft / hard",
+    "soft network", "hard network", "seed", "soft model's best error", "soft: steps", "soft: s",
+    "hard: steps", "hard: s", "fewer steps", "less time", "without compiling", "residual, soft / hard",
 ]  # fmt: skip
 
 
 def race(one: Race) -> list[str]:
     """Cells for the columns `RACE`."""
-    cells = [network(one.experiment), str(one.experiment["seed"]), percent(one.best)]
+    cells = [network(one.experiment), network(one.rival)]
+    cells += [str(one.experiment["seed"]), percent(one.best)]
     cells += [f"{one.soft.step:g}", short(one.soft.seconds)]
     cells += ["never"] * 2 if one.hard is None else _moment(one.hard)
     none = "–" if one.hard is None else "at the start"

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+_LARGE = 2**16  # numbers in one array
+
 
 @jax.custom_batching.custom_vmap
 def anywhere(happened: Bool[Array, ""]) -> Bool[Array, ""]:
@@ -23,7 +25,7 @@ def _anywhere_in_batch(
 
 
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of arrays, of which a CPU takes a batch one after the other.
+    """The same function of arrays; where they are large, a CPU takes a batch one after the other.
 
     Large matrices then stay in its cache between one operation and the next: Gram products of 32 times
     1000 × 600 numbers took 230 ms so, and 340 ms each operation for all of them. A GPU takes the batch
@@ -38,6 +40,7 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     def batch(axis_size: int, in_batched: list[Any], *arrays: Any) -> tuple[Any, Any]:
         leaves, structure = jax.tree.flatten(arrays)
         batched = jax.tree.leaves(in_batched)
+        largest = max(leaf[0].size for leaf, moves in zip(leaves, batched, strict=True) if moves)
 
         def each(*leaves: Array) -> Any:
             moving = [leaf for leaf, moves in zip(leaves, batched, strict=True) if moves]
@@ -54,7 +57,8 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
             flat = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))
             return jax.vmap(flat, [0 if moves else None for moves in batched])(*leaves)
 
-        out = jax.lax.platform_dependent(*leaves, cpu=each, default=together)
+        on_cpu = each if largest >= _LARGE else together
+        out = jax.lax.platform_dependent(*leaves, cpu=on_cpu, default=together)
         return out, jax.tree.map(lambda _: True, out)
 
     return single

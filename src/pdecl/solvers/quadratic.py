@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
-from ..batching import anywhere
+from ..batching import anywhere, one_by_one
 from ..gram import Gram, lower_product, scale_columns
 from ..implicit import constant
 from ..system import Model
@@ -245,7 +245,7 @@ def _schur(
 ) -> Callable:
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
-    W = solver.down(prepared, rows.as_matrix().T)
+    W = one_by_one(solver.down)(prepared, rows.as_matrix().T)
     soft = softness(W.dtype) * jnp.eye(W.shape[1], dtype=W.dtype)
     factor = triangular.factorise(lower_product(W, W) + soft)
 

@@ -11,8 +11,9 @@ for Darcy against the 421² five-point solution (and, for a few φ, against the 
 counts the queries after which training and compiling have saved time over the fastest numerical solver
 whose error is no larger: "never" where that solver is the faster one.
 
-Writes pareto-DEVICE.json as rows are measured, then pareto-PROBLEM-DEVICE.png and a table in
-pareto-PROBLEM-DEVICE.md. What did not fit, or was not reached in `--seconds`, is listed as left out.
+Writes pareto-DEVICE.json (rows go to pareto-DEVICE.part.json as they are measured), then
+pareto-PROBLEM-DEVICE.png and a table in pareto-PROBLEM-DEVICE.md. What did not fit, or was not reached
+in `--seconds`, is listed as left out.
 """
 
 import argparse
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     clock, platform = Clock(options.seconds), jax.default_backend()
     left = [name for name in _ORDER if name in options.problems]
     path = options.out / f"pareto-{platform}.json"
+    part = path.with_suffix(".part.json")  # a run that is cut off leaves its rows here
     found = json.loads(path.read_text()) if path.exists() else {}
     while left:
         share = (options.seconds - clock.elapsed) / len(left)
@@ -64,9 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             console.print(f"{problem}: no basis comes with the package; give one by --model.")
             continue
 
-        def keep(measured: dict[str, Any], problem: str = problem) -> None:
-            found[problem] = measured
-            save(path, found)
+        def keep(measured: dict[str, Any], whole: bool = False, problem: str = problem) -> None:
+            if whole:
+                found[problem] = measured
+                save(path, found)
+                part.unlink(missing_ok=True)
+            else:
+                save(part, {problem: measured})
 
         _one(trained, options, Clock(share), console, platform, keep)
 
@@ -77,7 +83,7 @@ def _one(
     clock: Clock,
     console: Console,
     platform: str,
-    keep: Callable[[dict[str, Any]], None],
+    keep: Callable[..., None],
 ) -> None:
     """All of one problem: what is most wanted first, and kept as it comes."""
     problem = trained.law.name
@@ -134,7 +140,7 @@ def _one(
     slopes = exponents(ours, rows, trial, options.quick)
     skipped |= {f"{row.name}, {row.setting}": row.left_out for row in rows if row.left_out}
     result = _result(trained, options, case, trial, rows, slopes, skipped, ours.seconds)
-    keep(result)
+    keep(result, whole=True)
     _report(trained, options, rows, result, console, platform)
 
 

@@ -21,6 +21,7 @@ def pareto(monkeypatch):
 def test_it_compares_the_layer_with_numerical_solvers(pareto, tmp_path):
     pareto.main(["--quick", "--problems", "darcy", "--out", str(tmp_path)])
     platform = jax.default_backend()
+    assert not list(tmp_path.glob("*.part.json"))
     found = json.loads((tmp_path / f"pareto-{platform}.json").read_text())["darcy"]
     families = {row["family"] for row in found["rows"]}
     assert families == {"layer", "numerical"}

@@ -170,7 +170,7 @@ def test_vmap_equals_a_loop(name):
 @pytest.mark.parametrize("nested", [False, True], ids=["a batch", "a batch of batches"])
 def test_many_functions_in_a_batch(nested):
     """From some size on a CPU takes the batch one by one, and leaves out half of the Gram product."""
-    n, N, count = 310, 270, 4
+    n, N, count = 350, 310, 4
     A = jnp.stack([jnp.asarray(matrix(n, N, seed=seed)) for seed in range(count)])
     b = jnp.asarray(np.random.default_rng(1).normal(size=(count, n)))
     ridge, nothing = jnp.full(N, 1e-14), jnp.zeros(N)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-_LARGE = 2**16  # numbers in one array
+_LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
 
 
 @jax.custom_batching.custom_vmap
@@ -27,7 +27,7 @@ def _anywhere_in_batch(
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of arrays; where they are large, a CPU takes a batch one after the other.
 
-    Large matrices then stay in its cache between one operation and the next: Gram products of 32 times
+    Matrices then stay in its cache between one operation and the next: Gram products of 32 times
     1000 × 600 numbers took 230 ms so, and 340 ms each operation for all of them. A GPU takes the batch
     at once. It has no reverse-mode derivatives.
     """
@@ -57,7 +57,7 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
             flat = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))
             return jax.vmap(flat, [0 if moves else None for moves in batched])(*leaves)
 
-        on_cpu = each if largest >= _LARGE else together
+        on_cpu = each if _LARGE <= largest <= _TOO_LARGE else together
         out = jax.lax.platform_dependent(*leaves, cpu=on_cpu, default=together)
         return out, jax.tree.map(lambda _: True, out)
 

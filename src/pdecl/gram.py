@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from .batching import one_by_one
 
 Metric = Float[Array, "q k k"] | None
-_SMALL, _LARGE = 256, 1500  # functions from which on a CPU, and a GPU, leaves out what is not read
+_SMALL, _LARGE = 300, 1500  # functions from which on a CPU, and a GPU, leaves out what is not read
 _WIDTH, _BLOCK_ROWS = 200, 6  # of the blocks that are left out: about so wide, and no more rows of them
 
 

@@ -303,17 +303,10 @@ def _settle(solver: LinearSolver, gram: Gram, left: Callable[[Array], Array]) ->
     return start + step, effort
 
 
-def _inverse(
-    solver: LinearSolver, gram: Gram, prepared: Any, refined: bool = True
-) -> Callable[[Array], tuple[Array, Effort]]:
+def _inverse(solver: LinearSolver, gram: Gram, prepared: Any) -> Callable[[Array], tuple[Array, Effort]]:
     """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
     held = constant(gram)
-
-    def solve(_: Any, f: Array) -> tuple[Array, Effort]:
-        if refined or not isinstance(solver, DirectSolver):
-            return solver.apply(prepared, held, f)
-        return solver.once(prepared, f), exact()
-
+    solve = lambda _, f: solver.apply(prepared, held, f)
     return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
 
 

@@ -14,7 +14,7 @@ from pdecl.compiled.rounds import in_rounds
 @pytest.fixture(scope="module")
 def strict(reduced):
     """A solver whose steps go on for long enough that φ differ in how many they need."""
-    rules = replace(reduced.core.rules, rtol=jnp.asarray(1e-10), max_steps=30)
+    rules = replace(reduced.core.rules, rtol=jnp.asarray(1e-10), max_steps=30, offset=0.0)
     return replace(reduced.core, rules=rules)
 
 
@@ -34,7 +34,7 @@ def test_it_is_what_each_would_find_alone(strict, many):
     np.testing.assert_allclose(found.weights, alone.weights, rtol=0, atol=1e-8)
 
 
-def test_who_fails_has_one_turn_and_disturbs_nobody(strict, many):
+def test_who_fails_disturbs_nobody(strict, many):
     bad = many.at[7].set(jnp.nan)
     found, expected = answer(strict, bad, True), answer(strict, many, True)
     others = np.arange(len(many)) != 7
@@ -48,3 +48,17 @@ def test_gradients_go_through_the_rounds(strict, many):
     way, step = jnp.cos(jnp.arange(many.size)).reshape(many.shape), 1e-4
     difference = (total(many + step * way) - total(many - step * way)) / (2 * step)
     assert np.isclose(jnp.sum(jax.grad(total)(many) * way), difference, rtol=1e-5)
+
+
+def test_no_step_is_taken_that_changes_less_than_is_uncertain(reduced, strict, many):
+    """Answers are off by what the functions left out would give; steps far below that are not taken."""
+    rules = replace(strict.rules, offset=0.05)
+    soon, late = (
+        jax.jit(jax.vmap(replace(strict, rules=r).iterate))(many) for r in (rules, strict.rules)
+    )
+    assert soon.converged.all()
+    assert (np.asarray(soon.steps) <= np.asarray(late.steps)).all()
+    assert np.mean(soon.steps) < 0.7 * np.mean(late.steps)
+    size = lambda weights: np.linalg.norm(weights @ np.asarray(strict.norm).T, axis=1)
+    moved = size(np.asarray(soon.weights - late.weights)) / size(np.asarray(late.weights))
+    assert np.median(moved) < 0.05 * reduced.error.mean

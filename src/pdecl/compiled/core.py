@@ -17,7 +17,7 @@ from ..solvers import GaussNewton
 from ..status import Status
 from ..system import Plan, System
 from .crease import CREASED, FRONT, SMOOTH, Crease
-from .online import Iterate, Rules, fitted, iterated
+from .online import Iterate, Rules, first_iterate, fitted, iterated
 from .rounds import in_rounds
 from .study import held_system
 from .surroundings import Surroundings
@@ -80,11 +80,11 @@ class Core(eqx.Module):
                 values=None if self.at is None else self._at(phi, system.split(found.weights), front),
             )  # fmt: skip
 
-    def iterate(self, phi: Any, start: Float[Array, " r"] | None = None) -> Iterate:
-        """The steps for one φ, from the guess or from a start. For a lean core."""
+    def iterate(self, phi: Any, so_far: Iterate | None = None) -> Iterate:
+        """The steps for one φ, from the guess or from where others ended. For a lean core."""
         with _precise():
             phi = _in_double(phi)
-            return self._iterate(self._system(phi)[0], phi, start)
+            return self._iterate(self._system(phi)[0], phi, so_far)
 
     def solved(
         self, phi: Any, iterate: Iterate | None = None
@@ -109,10 +109,11 @@ class Core(eqx.Module):
         )  # fmt: skip
         return system, front
 
-    def _iterate(self, system: System, phi: Any, start: Float[Array, " r"] | None = None) -> Iterate:
+    def _iterate(self, system: System, phi: Any, so_far: Iterate | None = None) -> Iterate:
         norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
-        start = self.surroundings.start(phi, self.plan.size) if start is None else start
-        return iterated(system, self.weighing, norm, start, self.rules)
+        if so_far is None:
+            so_far = first_iterate(self.surroundings.start(phi, self.plan.size))
+        return iterated(system, self.weighing, norm, so_far, self.rules)
 
     def _at(
         self, phi: Any, shares: dict[str, Array], front: Float[Array, " _r"] | None

@@ -140,6 +140,7 @@ def _arrays(core: Core) -> dict[str, Any]:
         "phi deviations": around.deviations,
         "phi scale": around.scale,
         "guess": around.guess,
+        "guess centres": around.centres,
     }
     for number, points in enumerate(core.sets):
         found |= {f"set {number} coords": points.coords, f"set {number} weights": points.weights}
@@ -182,7 +183,7 @@ def _core(
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
     around = Surroundings(
         held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
-        held.get("guess"),
+        held["guess centres"] if "guess" in held else None, held.get("guess"),
     )  # fmt: skip
     return Core(
         problem, basis, sets, plan, jets, held.get("expansion") if crease is None else None,

@@ -28,37 +28,55 @@ class Rules(eqx.Module):
       in float64, so that it decides how many steps are needed more than how good they end.
     - `rtol`: a φ is done when what is left of u, judged from how fast steps shrink, is below this.
     - `max_steps`: of Gauss–Newton.
+    - `offset`: where rows are weighed, a φ is done too when a step is smaller than this, beside what the
+      functions left out leave uncertain.
     """
 
     steps: str = eqx.field(static=True)
     rtol: Float[Array, ""]
     max_steps: int = eqx.field(static=True)
+    offset: float = eqx.field(static=True, default=0.05)
 
 
 class Iterate(NamedTuple):
-    """Where the steps for a φ have come to."""
+    """Where the steps for a φ have come to: the best weights so far, and the step to take from there."""
 
-    weights: Float[Array, " N"]
+    best: Float[Array, " N"]
+    value: Float[Array, ""]  # the objective at `best`
+    step: Float[Array, " N"]
+    size: Float[Array, ""]  # of the last full step, relative to u
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
+    failed: Bool[Array, ""]
+
+    @property
+    def weights(self) -> Float[Array, "*batch N"]:
+        """The answer; NaN where there was no objective to lower."""
+        found = jnp.where(self.converged[..., None], self.best + self.step, self.best)
+        return jnp.where(self.failed[..., None], jnp.nan, found)
+
+
+def first_iterate(start: Float[Array, " N"]) -> Iterate:
+    """Before any step."""
+    infinite, no = jnp.full((), jnp.inf, start.dtype), jnp.asarray(False)
+    return Iterate(start, infinite, jnp.zeros_like(start), infinite, jnp.asarray(0), no, no)
 
 
 def iterated(
     system: System,
     weighing: Float[Array, "m n"] | None,
     norm: Float[Array, "N N"],
-    start: Float[Array, " N"],
+    so_far: Iterate,
     rules: Rules,
 ) -> Iterate:
     """The weights of a system of `Fit` rows alone, as numbers without derivatives.
 
     `weighing` multiplies the rows; ‖norm ω‖ is the size of u that steps are measured by.
     """
-    held, start = constant(system), constant(start)
+    held, so_far = constant(system), constant(so_far)
     if system.is_affine:
-        return _direct(held, weighing, start, rules)
-    at_rest = _objective(held, weighing, jnp.zeros_like(start))
-    return _gauss_newton(held, weighing, norm, start, at_rest, rules)
+        return _direct(held, weighing, so_far, rules)
+    return _gauss_newton(held, weighing, norm, so_far, rules)
 
 
 def fitted(
@@ -125,44 +143,46 @@ def _make_inverse(
 
 
 def _direct(
-    system: System, weighing: Float[Array, "m n"] | None, start: Float[Array, " N"], rules: Rules
+    system: System, weighing: Float[Array, "m n"] | None, so_far: Iterate, rules: Rules
 ) -> Iterate:
     """One factorisation, and corrections against the rows in float64."""
-    factor = _factor(system, weighing, start, rules)
+    weights = so_far.best
+    factor = _factor(system, weighing, weights, rules)
     slope = jax.grad(partial(_objective, system, weighing))
-    weights = start
     for _ in range(2 if rules.steps == "float64" else 3):
         weights = weights - _divide(factor, slope(weights))
-    return Iterate(weights, jnp.asarray(0), jnp.asarray(True))
-
-
-class _State(NamedTuple):
-    best: Float[Array, " N"]
-    value: Float[Array, ""]  # the objective at `best`
-    step: Float[Array, " N"]
-    size: Float[Array, ""]  # of the last full step, relative to u
-    steps: Int[Array, ""]
-    done: Bool[Array, ""]
-    failed: Bool[Array, ""]
+    return so_far._replace(best=weights, converged=jnp.asarray(True))
 
 
 def _gauss_newton(
     system: System,
     weighing: Float[Array, "m n"] | None,
     norm: Float[Array, "N N"],
-    start: Float[Array, " N"],
-    value_at_rest: Float[Array, ""],
+    so_far: Iterate,
     rules: Rules,
 ) -> Iterate:
     """Full steps, and a quarter of the last one where it did not lower the objective.
 
     With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
     when that is below rtol. Every φ of a batch takes part until the last is done: see `rounds.py`.
+
+    Where functions are left out, rows are weighed such that what these would have taken up is noise,
+    which the objective at its least tells the size of. A φ that the functions kept can hardly say
+    converges slowly, to an answer that is uncertain by far more than rtol; it is done when a step is
+    small beside that (the relative offset of Bates and Watts, 1981).
     """
     measure = jax.value_and_grad(partial(_objective, system, weighing))
-    tiny = 1e-15 * value_at_rest  # below this rounding decides
+    tiny = 1e-15 * _objective(system, weighing, jnp.zeros_like(so_far.best))  # there rounding decides
 
-    def advance(state: _State) -> _State:
+    def negligible(value: Array, slope: Array, full: Array) -> Array:
+        if weighing is None:
+            return jnp.asarray(False)
+        rows, functions = len(weighing), full.size
+        moved = -slope @ full / functions  # mean square of what the step changes in the rows
+        noise = 2 * value / max(rows - functions, 1)
+        return moved <= rules.offset**2 * noise
+
+    def advance(state: Iterate) -> Iterate:
         trial = state.best + state.step
         value, slope = measure(trial)
         lower = jnp.isfinite(value) & (value <= state.value * (1 + 1e-6) + tiny)
@@ -170,27 +190,23 @@ def _gauss_newton(
         size = _ratio(jnp.linalg.norm(norm @ full), jnp.linalg.norm(norm @ (trial + full)))
         first = jnp.isinf(state.value)
         shrink = jnp.where(first, 1.0, jnp.minimum(1.0, size / state.size))
-        return _State(
+        last = (shrink * size <= rules.rtol) | negligible(value, slope, full)
+        return Iterate(
             best=jnp.where(lower, trial, state.best),
             value=jnp.where(lower, value, state.value),
             step=jnp.where(lower, full, state.step / 4),
             size=jnp.where(lower, size, state.size),
             steps=state.steps + 1,
-            done=lower & (shrink * size <= rules.rtol),
+            converged=lower & last,
             failed=first & ~lower,
         )
 
-    def going(state: _State) -> Array:
-        return ~state.done & ~state.failed & (state.steps < rules.max_steps)
+    return jax.lax.while_loop(lambda state: going(state, rules), advance, so_far)
 
-    infinite = jnp.full((), jnp.inf, start.dtype)
-    state = _State(
-        start, infinite, jnp.zeros_like(start), infinite, jnp.asarray(0), jnp.asarray(False),
-        jnp.asarray(False),
-    )  # fmt: skip
-    state = jax.lax.while_loop(going, advance, state)
-    weights = jnp.where(state.done, state.best + state.step, state.best)
-    return Iterate(jnp.where(state.failed, jnp.nan, weights), state.steps, state.done)
+
+def going(state: Iterate, rules: Rules) -> Bool[Array, "*batch"]:
+    """Whether there are steps to take, and steps left."""
+    return ~state.converged & ~state.failed & (state.steps < rules.max_steps)
 
 
 def _ratio(x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:

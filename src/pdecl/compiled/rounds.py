@@ -1,55 +1,49 @@
 """A batch of φ of which most are soon done: the others go on by themselves."""
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
 
-from .online import Iterate
+from .online import Iterate, going
 
 if TYPE_CHECKING:
     from .core import Core
 
-_TOGETHER = 3  # steps that all φ take
-_SHARE = 16  # one φ in so many goes on in a round
-_SMALL = 64  # batches below this stay together
+_TOGETHER = 2  # steps that all φ take
+_SHARES = (4, 16)  # then one φ in so many at a time: one step more, and all those that are left
+_SMALL = 128  # batches below this stay together
 
 
 def in_rounds(core: "Core", phis: Any) -> Iterate:
     """The iterates of a batch.
 
     Every φ of a batch that is computed together takes as many steps as the slowest, three times as many
-    as most need. So all take a few; then those that are not done yet go on, a sixteenth of the batch
-    at a time, until each has had its turn.
+    as most need. So all take a few; those that are not done take one more, a quarter of the batch at
+    a time; and the few that are left go on by themselves until each is done.
     """
     count = len(jax.tree.leaves(phis)[0])
     if count < _SMALL:
         return jax.vmap(core.iterate)(phis)
-    few = replace(core, rules=replace(core.rules, max_steps=min(_TOGETHER, core.rules.max_steps)))
-    first = jax.vmap(few.iterate)(phis)
-    some = -(-count // _SHARE)
+    quarter, few = (-(-count // share) for share in _SHARES)
+    until = [_with_steps(core, _TOGETHER), _with_steps(core, _TOGETHER + 1), core]
 
-    def waiting(state: tuple[Iterate, Bool[Array, " batch"]]) -> Bool[Array, ""]:
-        found, had_turn = state
-        return jnp.any(~found.converged & ~had_turn)
+    def turn(core: "Core", some: int, found: Iterate) -> Iterate:
+        waiting_first = jnp.argsort(~going(found, core.rules), stable=True)
+        numbers = waiting_first[:some]
+        part = lambda tree: jax.tree.map(lambda leaf: leaf[numbers], tree)
+        # Those that fill up a round have no step to take, and stay as they are.
+        more = jax.vmap(core.iterate)(part(phis), part(found))
+        return jax.tree.map(lambda old, new: old.at[numbers].set(new), found, more)
 
-    def turn(state: tuple[Iterate, Bool[Array, " batch"]]) -> tuple[Iterate, Bool[Array, " batch"]]:
-        found, had_turn = state
-        settled = found.converged | had_turn
-        numbers = jnp.argsort(settled, stable=True)[:some]  # those that wait come first
-        part = jax.tree.map(lambda leaf: leaf[numbers], phis)
-        more = jax.vmap(core.iterate)(part, found.weights[numbers])
-        more = more._replace(steps=found.steps[numbers] + more.steps)
-        # Those that fill up the last round are done, and stay as they are.
-        keep = lambda new, old: jnp.where(
-            jnp.expand_dims(settled[numbers], range(1, new.ndim)), old[numbers], new
-        )
-        found = Iterate(
-            *(old.at[numbers].set(keep(new, old)) for new, old in zip(more, found, strict=True))
-        )
-        return found, had_turn.at[numbers].set(True)
-
-    found, _ = jax.lax.while_loop(waiting, turn, (first, jnp.zeros(count, bool)))
+    found = jax.vmap(until[0].iterate)(phis)
+    for core, some, spare in [(until[1], quarter, few), (until[2], few, 0)]:
+        waiting = lambda found, core=core, spare=spare: jnp.sum(going(found, core.rules)) > spare
+        found = jax.lax.while_loop(waiting, partial(turn, core, some), found)
     return found
+
+
+def _with_steps(core: "Core", most: int) -> "Core":
+    return replace(core, rules=replace(core.rules, max_steps=min(most, core.rules.max_steps)))

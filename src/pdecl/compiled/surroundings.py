@@ -1,5 +1,6 @@
 """What is known of φ itself: how far one is from the training φ, and what answer to start from."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 FAR = 1.5  # a distance worth a warning, where 1 is that of the farthest held-out training φ
 _COMPONENTS = 64
 _FLOOR = 1e-3
-_PRODUCTS = 6  # leading components whose products help to guess an answer
+_GUESSED_FROM = 20  # leading components
 
 
 class Surroundings(eqx.Module):
@@ -23,14 +24,16 @@ class Surroundings(eqx.Module):
         sqrt( Σ c_k² / max(λ_k, λ_1/1000) + |p|² / (λ_1/1000) ),
 
     divided by its largest value over held-out φ. It says how unusual φ is, not how wrong the answer
-    is. The guess is a ridge regression of the answers on the c_k and on products of the first of them.
+    is. The guess interpolates the training answers: with z the leading c_k over the roots of their
+    deviations, it is linear in z plus a sum of distances |z − z_i| from the training φ.
     """
 
     mean: Float[Array, " D"]
     directions: Float[Array, "D k"]
     deviations: Float[Array, " k"]
     scale: Float[Array, ""]
-    guess: Float[Array, "features r"] | None
+    centres: Float[Array, "S z"] | None = None
+    guess: Float[Array, "features r"] | None = None
 
     def distance(self, phi: Any) -> Float[Array, ""]:
         """The distance of one φ."""
@@ -40,7 +43,7 @@ class Surroundings(eqx.Module):
         """Coefficients to start from; zeros without a guess."""
         if self.guess is None:
             return jnp.zeros(size, self.mean.dtype)
-        return _features(self, flat(phi)) @ self.guess
+        return _features(self.centres, _position(self, flat(phi))) @ self.guess
 
 
 def survey(
@@ -58,16 +61,26 @@ def survey(
         jnp.asarray(directions[:number].T),
         jnp.asarray(np.maximum(deviations, floor if floor > 0 else 1.0)),
         jnp.ones(()),
-        None,
     )
     largest = jnp.max(jax.vmap(lambda x: _distance(made, x))(jnp.asarray(seen[held_out])))
     made = eqx.tree_at(lambda s: s.scale, made, jnp.where(largest > 0, largest, 1.0))
     if answers is None:
         return made
-    features = np.asarray(jax.vmap(lambda x: _features(made, x))(jnp.asarray(seen[kept])))
-    gram = features.T @ features + np.eye(features.shape[1])
-    guess = np.linalg.solve(gram, features.T @ np.asarray(answers))
-    return eqx.tree_at(lambda s: s.guess, made, jnp.asarray(guess), is_leaf=lambda x: x is None)
+    at = np.asarray(jax.vmap(lambda x: _position(made, x))(jnp.asarray(seen[kept])))
+    return replace(made, centres=jnp.asarray(at), guess=jnp.asarray(_interpolation(at, answers)))
+
+
+def _interpolation(
+    at: Float[np.ndarray, "S z"], answers: Float[np.ndarray, "S r"]
+) -> Float[np.ndarray, "features r"]:
+    """Coefficients of the features with which the guess is the answer at each training φ."""
+    features = np.asarray(jax.vmap(lambda z: _features(jnp.asarray(at), z))(jnp.asarray(at)))
+    count, linear = len(at), features[:, len(at) :]
+    # The coefficients of the distances are orthogonal to all that is linear: the spline of least energy.
+    system = np.block([[features], [linear.T, np.zeros((linear.shape[1],) * 2)]])
+    system[range(count), range(count)] += 1e-9 * np.abs(features[:, :count]).max()
+    right = np.concatenate([answers, np.zeros((linear.shape[1], answers.shape[1]))])
+    return np.linalg.lstsq(system, right, rcond=1e-12)[0]
 
 
 def flat(phi: Any) -> Float[Array, " D"]:
@@ -87,8 +100,12 @@ def _distance(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, ""]:
     return jnp.sqrt(inside + outside / (_FLOOR * s.deviations[0] ** 2))
 
 
-def _features(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, " features"]:
-    components = _components(s, x) / s.deviations
-    first = components[:_PRODUCTS]
-    i, j = np.triu_indices(first.size)
-    return jnp.concatenate([jnp.ones(1), components, first[i] * first[j]])
+def _position(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, " z"]:
+    """Where a φ is among others, in coordinates whose small ones count for more than their size."""
+    return (_components(s, x) / jnp.sqrt(s.deviations))[:_GUESSED_FROM]
+
+
+def _features(centres: Float[Array, "S z"] | None, z: Float[Array, " z"]) -> Float[Array, " features"]:
+    assert centres is not None
+    squares = jnp.sum((z - centres) ** 2, axis=1)
+    return jnp.concatenate([-jnp.sqrt(jnp.maximum(squares, 0.0)), jnp.ones(1), z])

@@ -1,11 +1,11 @@
-"""What a batch decides together, and what a CPU does for it one by one."""
+"""What a batch decides together, and what a CPU does for it one by one, or one after the other."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
 
@@ -22,6 +22,17 @@ def _anywhere_in_batch(
     axis_size: int, in_batched: list[bool], happened: Bool[Array, " batch"]
 ) -> tuple[Array, bool]:
     return anywhere(jnp.any(happened)), False
+
+
+def after(known: Float[Array, " k"], tree: Any) -> Any:
+    """The same numbers, to be used once `known` is.
+
+    Of two batched factorisations that nothing puts in an order, each can wait for the other's threads
+    for ever (jaxlib 0.10 on two cores). XLA drops its own barriers before a CPU runs a program, so that
+    the order has to be one of numbers.
+    """
+    endless = jnp.abs(jax.lax.stop_gradient(known[0])) == jnp.inf
+    return jax.tree.map(lambda x: jnp.where(endless, jnp.nan, x), tree)
 
 
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -127,11 +127,14 @@ def _one(
         measured(method)
         if methods and methods[-1] is method:
             trial.extras(method, rows[-1], small_too=False)
-        if clock.late(0.7):
+        if clock.late(0.6):
             skipped["layer"] = late
             break
     for method in (m for m in others if not m.main):
-        measured(method)
+        if clock.late(0.7):  # the rest is for the exponents
+            skipped[method.name] = late
+        else:
+            measured(method)
     if clock.late(0.7):
         skipped["layer"] = late
     elif not options.quick:

@@ -181,9 +181,9 @@ def _gauss_newton(
         if weighing is None:
             return jnp.asarray(False)
         rows, functions = len(weighing), full.size
-        moved = -slope @ full / functions  # mean square of what the step changes in the rows
-        noise = 2 * value / max(rows - functions, 1)
-        return moved <= rules.offset**2 * noise
+        gain = -slope @ full  # the sum of squares of what the step changes in the rows
+        left = jnp.maximum(2 * value - gain, 0.0)  # that of the rows after it
+        return gain / functions <= rules.offset**2 * left / max(rows - functions, 1)
 
     def advance(state: Iterate) -> Iterate:
         trial = state.best + state.step

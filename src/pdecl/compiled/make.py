@@ -38,7 +38,8 @@ _MEASURED = 64  # held-out φ at most that an error is measured on
 _SHARE = 0.02  # of the stated error that the iteration may leave
 _NOT_REDUCED = (
     "this basis sees φ, so that no combinations of its functions serve for all φ: leave `functions` and "
-    "`error` out, or train with fewer functions."
+    "`error` out, train with fewer functions, or take a basis that does not see φ (of those that come "
+    "with the package: burgers, convection-fast)."
 )
 _SIZES = (8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 

@@ -1,7 +1,6 @@
 """A batch of φ of which most are soon done: the others go on by themselves."""
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,21 +27,24 @@ def in_rounds(core: "Core", phis: Any) -> Iterate:
     if count < _SMALL:
         return jax.vmap(core.iterate)(phis)
     quarter, few = (-(-count // share) for share in _SHARES)
-    until = [_with_steps(core, _TOGETHER), _with_steps(core, _TOGETHER + 1), core]
 
-    def turn(core: "Core", some: int, found: Iterate) -> Iterate:
-        waiting_first = jnp.argsort(~going(found, core.rules), stable=True)
-        numbers = waiting_first[:some]
-        part = lambda tree: jax.tree.map(lambda leaf: leaf[numbers], tree)
-        # Those that fill up a round have no step to take, and stay as they are.
-        more = jax.vmap(core.iterate)(part(phis), part(found))
-        return jax.tree.map(lambda old, new: old.at[numbers].set(new), found, more)
+    def turns(core: "Core", some: int, spare: int, found: Iterate) -> Iterate:
+        """So many at a time, until no more than `spare` wait."""
 
-    found = jax.vmap(until[0].iterate)(phis)
-    for core, some, spare in [(until[1], quarter, few), (until[2], few, 0)]:
-        waiting = lambda found, core=core, spare=spare: jnp.sum(going(found, core.rules)) > spare
-        found = jax.lax.while_loop(waiting, partial(turn, core, some), found)
-    return found
+        def turn(found: Iterate) -> Iterate:
+            waiting_first = jnp.argsort(~going(found, core.rules), stable=True)
+            numbers = waiting_first[:some]
+            part = lambda tree: jax.tree.map(lambda leaf: leaf[numbers], tree)
+            # Those that fill up a round have no step to take, and stay as they are.
+            more = jax.vmap(core.iterate)(part(phis), part(found))
+            return jax.tree.map(lambda old, new: old.at[numbers].set(new), found, more)
+
+        waiting = lambda found: jnp.sum(going(found, core.rules)) > spare
+        return jax.lax.while_loop(waiting, turn, found)
+
+    found = jax.vmap(_with_steps(core, _TOGETHER).iterate)(phis)
+    found = turns(_with_steps(core, _TOGETHER + 1), quarter, few, found)
+    return turns(core, few, 0, found)
 
 
 def _with_steps(core: "Core", most: int) -> "Core":

@@ -188,7 +188,7 @@ def convection(quick: bool, platform: str) -> Iterator[Case]:
             Contestant("lineax QR of the Enforce rows", partial(qr_of_rows, A="C", b="c")),
             Contestant("jnp.linalg.lstsq of the same", partial(lstsq_of_rows, A="C", b="c"), few),
         ],
-        _constrained_kernels(free, beyond),
+        _normal_kernels(beyond),
         _product("C"),
         _probe(size),
         _normal_equations("C", "c"),

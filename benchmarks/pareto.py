@@ -127,15 +127,15 @@ def _one(
         measured(method)
         if methods and methods[-1] is method:
             trial.extras(method, rows[-1], small_too=False)
-        if clock.late(0.6):
+        if clock.late(0.4):  # the rest is for more rivals,
             skipped["layer"] = late
             break
     for method in (m for m in others if not m.main):
-        if clock.late(0.7):  # the rest is for the exponents
+        if clock.late(0.15):  # and for the exponents
             skipped[method.name] = late
         else:
             measured(method)
-    if clock.late(0.7):
+    if clock.late(0.15):
         skipped["layer"] = late
     elif not options.quick:
         for method in ours.further():

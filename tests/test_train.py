@@ -9,6 +9,11 @@ import optax
 import pytest
 
 import pdecl
+from pdecl.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
+from pdecl.layer import weights_of
+from pdecl.loss import left_over
+from pdecl.presets import preset
+from pdecl.system import build
 
 line = pdecl.Box(x=(0, 1))
 decay = pdecl.Problem(
@@ -257,3 +262,30 @@ def test_a_problem_without_a_law_cannot_be_trained_on():
     lawless = pdecl.Problem(line, [pdecl.Fit(lambda u, z, phi: u() - 1, on=line.interior)])
     with pytest.raises(ValueError, match="no law"):
         pdecl.fit(lawless, lambda x, phi: x, optax.adam(1e-3), steps=1, key=jr.key(0))
+
+
+def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
+    experiment = preset("burgers").with_overrides(size=48, width=48, depth=2)
+    problem, basis = problem_of(experiment), basis_of(experiment, jr.key(0))
+    parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
+    points, fresh = (problem.draw(48, key) for key in jr.split(jr.key(1)))
+
+    def gradient(solver):
+        def loss(parameters, phi):
+            whole = eqx.combine(parameters, rest)
+            system = build(problem, whole, phi, points)
+            found = weights_of(system, solver)
+            return left_over(problem, whole, phi, fresh, found.weights), found.iterations
+
+        phis = jnp.asarray(training_phis(experiment)[:3])
+        many = jax.jit(jax.vmap(jax.grad(loss, has_aux=True), (None, 0)))
+        return many(parameters, phis)
+
+    (few, fewer), (many, more) = (
+        gradient(training_solver_of(experiment)),
+        gradient(solver_of(experiment)),
+    )
+    assert np.all(fewer < more)
+    for a, b in zip(*map(jax.tree.leaves, (few, many)), strict=True):
+        # Of a poor basis, by which Gauss–Newton converges slowly.
+        assert np.linalg.norm(a - b) < 0.02 * np.linalg.norm(b)

@@ -39,6 +39,7 @@ def weights_of(
     at_rest = linearise(system, nothing)
     ridge, columns = _ridge(at_rest, system, solver.linear)
     if system.is_affine:
+        columns = solver.linear.divisors(columns)
         model = at_rest.scaled(1 / columns)
         p, multipliers, effort = minimise(model, ridge / columns**2, nothing, solver.linear)
         effort = jax.tree.map(jnp.asarray, effort)  # outside `jit` its linear solve gives plain numbers

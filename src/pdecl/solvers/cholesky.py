@@ -22,6 +22,7 @@ class Cholesky(DirectSolver):
 
     ridge: float | None = None
     refinements: int = 1
+    scale_free = True
 
     def prepare(self, gram: Gram) -> triangular.Triangular:
         return triangular.factorise(gram.lower())

@@ -1,5 +1,6 @@
 """Gauss–Newton with Levenberg–Marquardt damping, for rows that are not affine in u."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..implicit import symmetric_solve
 from ..system import Model, System, linearise
-from .base import LinearSolver
+from .base import DirectSolver, LinearSolver
 from .cholesky import Cholesky
 from .quadratic import kkt_inverse
 
@@ -68,6 +69,9 @@ def search(
     def enough(fall: Array, value: Array) -> Array:
         return fall <= rtol**2 * jnp.abs(value) + solver.atol**2 * scale
 
+    linear = solver.linear
+    if isinstance(linear, DirectSolver):
+        linear = replace(linear, refinements=0)  # the next step corrects this one
     epsilon = float(jnp.finfo(start.dtype).eps)
     rtol = max(solver.rtol, 10 * epsilon)  # what the arithmetic can tell apart
     nothing = jnp.zeros_like(start)
@@ -75,9 +79,9 @@ def search(
 
     def advance(state: _State) -> _State:
         model = linearise(system, state.weights)
-        step, multipliers = _step(model, ridge, state, solver.linear)
+        step, multipliers = _step(model, ridge, state, linear)
         if curved:
-            better, balance = _newton_step(system, model, ridge, state, multipliers, solver.linear)
+            better, balance = _newton_step(system, model, ridge, state, multipliers, linear)
             penalty = jnp.maximum(state.penalty, 2 * jnp.linalg.norm(balance))
             serves = merit(state.weights + better, penalty) < merit(state.weights + step, penalty)
             step = jnp.where(serves, better, step)
@@ -113,7 +117,9 @@ def search(
         steps=jnp.asarray(0),
         done=jnp.asarray(False),
     )
-    state = jax.lax.while_loop(lambda s: ~s.done & (s.steps < solver.max_steps), advance, state)
+    # The first step by itself: from u = 0 its matrix is often the same for a whole batch of φ.
+    go_on = lambda state: ~state.done & (state.steps < solver.max_steps)
+    state = jax.lax.while_loop(go_on, advance, advance(state))
     return state.weights, state.multipliers, state.steps, state.done & (state.damping < 1e12)
 
 
@@ -131,10 +137,12 @@ def stationarity(
 
 def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
-    the rows: `(f, g) ↦ (p, multipliers)`. Columns are scaled to norm one before."""
+    the rows: `(f, g) ↦ (p, multipliers)`."""
     columns = _columns(model, ridge)
+    damped = ridge + damping * columns**2
+    columns = linear.divisors(columns)
     model = model.scaled(1 / columns)
-    hessian, C = model.gram(ridge / columns**2 + damping), model.C
+    hessian, C = model.gram(damped / columns**2), model.C
     if C is not None:
         inverse = kkt_inverse(linear, hessian, C)
 

@@ -18,6 +18,7 @@ class QR(DirectSolver):
 
     ridge: float | None = None
     refinements: int = 1
+    scale_free = True
 
     def prepare(self, gram: Gram) -> Float[Array, "N N"]:
         return jnp.linalg.qr(gram.root().as_matrix(), mode="r")

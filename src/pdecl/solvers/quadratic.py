@@ -9,6 +9,7 @@ non-square rows (Ȧᵀr) is there because the product AᵀA p + Aᵀr is what is
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -123,49 +124,62 @@ def _out_of_reach(inverse: Callable, gram: Gram, target: Float[Array, " m"]) -> 
 def _beyond(
     model: Model, ridge: Array, start: Array, solver: DirectSolver
 ) -> tuple[Array, Array, Effort]:
-    """As many equality rows as functions, or more, beside something else.
+    """As many equality rows as functions, or more, beside something else: the least violation y, then
+    the rest, with a weight ε.
 
-    Where they see every function nothing else has a say, and the least violation is a fit, at a third of
-    the price. Only their factorisation tells, so that both ways are in the program and one is taken,
-    by a whole batch.
+        C p + c = y,    Cᵀy + ε (slope(p) + ridge (start + p)) = 0
+
+    Where C sees every function, ε is zero, nothing else has a say, and the factorisation of CᵀC gives p.
+    Only that factorisation tells, so that both ways are in the program and one is taken, by a whole
+    batch.
     """
     assert model.C is not None
-    prepared = solver.prepare(constant(Gram(((model.C, None),), ridge)))
-    blind = anywhere(~_sees_everything(solver, prepared, constant(ridge)))
-    # What the rare way computes is not held for derivatives, but computed again.
-    mixture = jax.checkpoint(lambda: _constrained(model, ridge, start, solver, refined=True))
-    return jax.lax.cond(blind, mixture, lambda: _least_violation(model, ridge, start, solver, prepared))
+    C, hessian = model.C, model.gram(ridge)
+    (rows, H, fixed), size = constant((C, hessian, ridge)), start.size
+    G = Gram(((rows, None),), jnp.zeros_like(fixed))
+    prepared = solver.prepare(Gram(G.blocks, fixed))
+    blind = anywhere(~_sees_everything(solver, prepared, jnp.sqrt(G.diagonal() + fixed), fixed))
+    weight = softness(start.dtype) / (1 + softness(start.dtype))
+    epsilon = jnp.where(blind, weight, 0.0)
+    join, split = lambda p, y: jnp.concatenate([p, y]), lambda z: (z[:size], z[size:])
+
+    def solve(fit: Callable[[Array], Array], rhs: Array) -> Array:
+        f, g = split(rhs)
+
+        def mixture() -> Array:
+            inverse = _schur(solver, H.plus(rows), rows, solver.refinements)
+            return inverse(f / weight, g / (1 - weight))[0][0]
+
+        p = jax.lax.cond(blind, mixture, lambda: fit(f + rows.T.mv(g)))
+        return join(p, rows.mv(p) - g)
+
+    def left(z: Array) -> Array:
+        p, y = split(z)
+        pull = model.slope(p) + ridge * (start + p)
+        return -join(epsilon * pull + C.T.mv(y), C.mv(p) + model.c - y)
+
+    def product(z: Array) -> Array:
+        p, y = split(z)
+        return join(epsilon * hessian.mv(p) + C.T.mv(y), C.mv(p) - y)
+
+    accurately = lambda _, rhs: solve(lambda g: solver.apply(prepared, G, g)[0], rhs)
+    nothing = jnp.zeros(size + model.c.size, start.dtype)
+    z = constant(solve(partial(solver.once, prepared), constant(left(nothing))))
+    z = z + jax.lax.custom_linear_solve(product, left(z), accurately, accurately, symmetric=True)
+    p, y = split(z)
+    # Multipliers balance the rest's pull; they tell how well the solve went, and have no derivatives.
+    pull, violation = constant((model.slope(p) + ridge * (start + p), y))
+    balance = lambda: rows.mv(solver.apply(prepared, G, -pull)[0])
+    return p, jax.lax.cond(blind, lambda: violation / weight, balance), exact()
 
 
-def _sees_everything(solver: DirectSolver, prepared: Any, ridge: Array) -> Array:
-    """Whether H, with columns of norm one or less, is far from singular: its smallest eigenvalue by two
+def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: Array) -> Array:
+    """Whether H, its columns divided by norms, is far from singular: its smallest eigenvalue by two
     steps of inverse iteration, from a vector that is orthogonal to nothing."""
-    x = jnp.sin(1.0 + jnp.arange(ridge.size, dtype=ridge.dtype) ** 2)
-    x = solver.once(prepared, x / jnp.linalg.norm(x))
-    smallest = 1 / jnp.linalg.norm(solver.once(prepared, x / jnp.linalg.norm(x)))
-    return smallest > jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge))
-
-
-def _least_violation(
-    model: Model, ridge: Array, start: Array, solver: DirectSolver, prepared: Any
-) -> tuple[Array, Array, Effort]:
-    """Least squares of equality rows that see every function.
-
-    The ridge, needed by the factorisation, is not in what is left to correct, so that each correction
-    takes its pull on p down by a factor of ridge / (smallest eigenvalue), in derivatives too.
-    """
-    assert model.C is not None
-    C = model.C
-    inverse = _inverse(solver, Gram(((C, None),), jnp.zeros_like(ridge)), prepared)
-    left = lambda p: -C.T.mv(C.mv(p) + model.c)
-    p = constant(solver.once(prepared, left(jnp.zeros_like(start))))
-    p = p + inverse(left(p))[0]
-    # Multipliers C q that balance the rest, and the violation, whose own pull vanishes. They tell how
-    # well the solve went; nothing that is differentiated reads them.
-    held, at, pull = constant((C, p, model.slope(p) + ridge * (start + p)))
-    q = -solver.once(prepared, pull)
-    q = q - solver.once(prepared, pull + held.T.mv(held.mv(q)))
-    return p, held.mv(at + q) + constant(model.c), exact()
+    inverse = lambda x: norms * solver.once(prepared, norms * x / jnp.linalg.norm(x))
+    x = inverse(jnp.sin(1.0 + jnp.arange(ridge.size, dtype=ridge.dtype) ** 2))
+    smallest = 1 / jnp.linalg.norm(inverse(x))
+    return smallest > jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge / norms**2))
 
 
 def _constrained(

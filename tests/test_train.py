@@ -265,10 +265,10 @@ def test_a_problem_without_a_law_cannot_be_trained_on():
 
 
 def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
-    experiment = preset("burgers").with_overrides(size=48, width=48, depth=2)
+    experiment = preset("burgers").with_overrides(size=120, width=96, depth=2)
     problem, basis = problem_of(experiment), basis_of(experiment, jr.key(0))
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
-    points, fresh = (problem.draw(48, key) for key in jr.split(jr.key(1)))
+    points, fresh = (problem.draw(120, key) for key in jr.split(jr.key(1)))
 
     def gradient(solver):
         def loss(parameters, phi):
@@ -287,5 +287,4 @@ def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
     )
     assert np.all(fewer < more)
     for a, b in zip(*map(jax.tree.leaves, (few, many)), strict=True):
-        # Of a poor basis, by which Gauss–Newton converges slowly.
         assert np.linalg.norm(a - b) < 0.02 * np.linalg.norm(b)

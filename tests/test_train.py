@@ -286,5 +286,5 @@ def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
         gradient(solver_of(experiment)),
     )
     assert np.all(fewer < more)
-    for a, b in zip(*map(jax.tree.leaves, (few, many)), strict=True):
-        assert np.linalg.norm(a - b) < 0.02 * np.linalg.norm(b)
+    norm = lambda tree: np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(tree)))
+    assert norm(jax.tree.map(lambda a, b: a - b, few, many)) < 0.005 * norm(many)

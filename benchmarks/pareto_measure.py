@@ -204,8 +204,10 @@ def _chunks(row: Row, kind: str, batch: int) -> list[int]:
     last, timing = _smaller(row, kind, batch)
     if timing is None or not timing.megabytes:
         return [batch]
+    known = kind if getattr(row, kind) else "grid"
+    at_once = row.facts.get(f"{known} {last} in chunks of", last)
     # Going back through a program takes a few times the memory of going forward.
-    share = (3.0 if kind == "gradient" and not row.gradient else 1.0) * timing.megabytes / last
+    share = (3.0 if (kind, known) == ("gradient", "grid") else 1.0) * timing.megabytes / at_once
     if share * batch <= room():
         return [batch]
     if batch == 1:

@@ -1,4 +1,4 @@
-"""The numerical solvers that `pareto.py` puts beside the layer, strongest first."""
+"""The numerical solvers that `pareto.py` puts beside the layer: the strongest, then one of each kind."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -169,6 +169,13 @@ def darcy(case: Case) -> Iterator[Method]:
 
     yield steps_on(coarse[0], 6, SINGLE, main=True)
     yield steps_on(side, 6, SINGLE, main=True)
+    name, multigrid = "fast-Poisson CG (NumPy)", _multigrid()
+    for nodes in (side, coarse[0], coarse[-1]):
+        yield plain("sparse direct (SuperLU)", nodes, "float64", partial(_sparse, spsolve), serial=True)
+        if multigrid is not None:
+            yield plain("multigrid (pyamg)", nodes, "to 1e-6", partial(_sparse, multigrid), serial=True)
+    for nodes, tolerance in [(side, 1e-3), (coarse[0], 1e-3), (side, 1e-2), (side, 1e-6)]:
+        yield plain(name, nodes, f"to {tolerance:.0e}", partial(from_faces, tolerance=tolerance))
     yield steps_on(coarse[-1], 8, SINGLE)
     if len(coarse) > 1:
         yield steps_on(coarse[1], 6, SINGLE)
@@ -176,15 +183,6 @@ def darcy(case: Case) -> Iterator[Method]:
     yield polished(coarse[0], 4, SINGLE)
     yield steps_on(side, 4, SINGLE)
     yield steps_on(side, 12, DOUBLE)
-    name = "fast-Poisson CG (NumPy)"
-    for nodes, tolerance in [(coarse[0], 1e-3), (side, 1e-2), (side, 1e-3), (side, 1e-6)]:
-        to = f"to {tolerance:.0e}"
-        yield plain(name, nodes, to, partial(from_faces, tolerance=tolerance))
-    multigrid = _multigrid()
-    for nodes in (coarse[0], coarse[-1], side):
-        yield plain("sparse direct (SuperLU)", nodes, "float64", partial(_sparse, spsolve), serial=True)
-        if multigrid is not None:
-            yield plain("multigrid (pyamg)", nodes, "to 1e-6", partial(_sparse, multigrid), serial=True)
 
 
 def poisson_cg(faces: tuple[Any, Any], steps: int) -> Any:

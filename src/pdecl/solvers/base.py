@@ -1,6 +1,7 @@
 """What a linear solver is: something that inverts a Gram operator."""
 
 import abc
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -75,3 +76,8 @@ class DirectSolver(LinearSolver):
 
 def exact() -> Effort:
     return Effort(jnp.asarray(0), jnp.asarray(True))
+
+
+def unrefined(solver: LinearSolver) -> LinearSolver:
+    """The same without corrections of its solutions, for those who correct them anyway."""
+    return replace(solver, refinements=0) if isinstance(solver, DirectSolver) else solver

@@ -1,6 +1,5 @@
 """Gauss–Newton with Levenberg–Marquardt damping, for rows that are not affine in u."""
 
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -8,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..gram import transposed
 from ..implicit import symmetric_solve
 from ..system import Model, System, linearise
-from .base import DirectSolver, LinearSolver
+from .base import LinearSolver, unrefined
 from .cholesky import Cholesky
 from .quadratic import kkt_inverse
 
@@ -69,9 +69,7 @@ def search(
     def enough(fall: Array, value: Array) -> Array:
         return fall <= rtol**2 * jnp.abs(value) + solver.atol**2 * scale
 
-    linear = solver.linear
-    if isinstance(linear, DirectSolver):
-        linear = replace(linear, refinements=0)  # the next step corrects this one
+    linear = unrefined(solver.linear)  # each step corrects the one before
     epsilon = float(jnp.finfo(start.dtype).eps)
     rtol = max(solver.rtol, 10 * epsilon)  # what the arithmetic can tell apart
     nothing = jnp.zeros_like(start)
@@ -163,7 +161,7 @@ def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tu
     inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
         return inverse(-slope, model.c)
-    p, change = inverse(-slope - model.C.T.mv(state.multipliers), -model.c)
+    p, change = inverse(-slope - transposed(model.C, state.multipliers), -model.c)
     return p, state.multipliers + change
 
 
@@ -198,5 +196,5 @@ def _fall(model: Model, ridge: Array, weights: Array, step: Array, multipliers: 
     """How far the quadratic model falls along a step."""
     slope = model.slope(jnp.zeros_like(ridge)) + ridge * weights
     if model.C is not None:
-        slope = slope + model.C.T.mv(multipliers)
+        slope = slope + transposed(model.C, multipliers)
     return 0.5 * jnp.abs(slope @ step)

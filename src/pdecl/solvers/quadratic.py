@@ -18,11 +18,11 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..batching import anywhere, one_by_one
-from ..gram import Gram, lower_product, scale_columns
+from ..gram import Gram, lower_product, scale_columns, transposed
 from ..implicit import constant
 from ..system import Model
 from . import triangular
-from .base import DirectSolver, Effort, LinearSolver, exact
+from .base import DirectSolver, Effort, LinearSolver, exact, unrefined
 
 
 def softness(dtype: Any) -> float:
@@ -86,7 +86,7 @@ def _wide_fit(
     size = jnp.mean(1 / ridge)
     gram = Gram(((scale_columns(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
     y, effort = _settle(solver, gram, lambda y: target - gram.mv(y))
-    return A.T.mv(y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
+    return transposed(A, y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
 
 def _wide_enforce(
@@ -100,16 +100,17 @@ def _wide_enforce(
     half = scale_columns(C, jnp.sqrt(size / ridge))
     gram = Gram(((half.T, None),), jnp.full_like(c, size))
     prepared = solver.prepare(constant(gram))
-    inverse = _inverse(solver, gram, prepared)
-    target = target - _out_of_reach(inverse, gram, target)
+    target = target - _out_of_reach(_inverse(solver, gram, prepared), gram, target)
+    inverse = _inverse(unrefined(solver), gram, prepared)  # each round corrects the one before
 
     def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
-        step, effort = inverse(target - half.mv(half.T.mv(y)))
+        step, effort = inverse(target - half.mv(transposed(half, y)))
         return y + step, combine_efforts(total, effort)
 
-    y, total = jax.lax.fori_loop(0, rounds(c.dtype), improve, (jnp.zeros_like(c), exact()))
-    return C.T.mv(y) * size / ridge - start, -y * size, total
+    nothing = (jnp.zeros_like(c), exact())
+    y, total = jax.lax.fori_loop(0, rounds(c.dtype), improve, nothing, unroll=solver.direct)
+    return transposed(C, y) * size / ridge - start, -y * size, total
 
 
 def _out_of_reach(inverse: Callable, gram: Gram, target: Float[Array, " m"]) -> Float[Array, " m"]:
@@ -150,17 +151,17 @@ def _beyond(
             inverse = _schur(solver, H.plus(rows), rows, solver.refinements)
             return inverse(f / weight, g / (1 - weight))[0][0]
 
-        p = jax.lax.cond(blind, mixture, lambda: fit(f + rows.T.mv(g)))
+        p = jax.lax.cond(blind, mixture, lambda: fit(f + transposed(rows, g)))
         return join(p, rows.mv(p) - g)
 
     def left(z: Array) -> Array:
         p, y = split(z)
         pull = model.slope(p) + ridge * (start + p)
-        return -join(epsilon * pull + C.T.mv(y), C.mv(p) + model.c - y)
+        return -join(epsilon * pull + transposed(C, y), C.mv(p) + model.c - y)
 
     def product(z: Array) -> Array:
         p, y = split(z)
-        return join(epsilon * hessian.mv(p) + C.T.mv(y), C.mv(p) - y)
+        return join(epsilon * hessian.mv(p) + transposed(C, y), C.mv(p) - y)
 
     accurately = lambda _, rhs: solve(lambda g: solver.apply(prepared, G, g)[0], rhs)
     nothing = jnp.zeros(size + model.c.size, start.dtype)
@@ -196,7 +197,7 @@ def _constrained(
     def improve(_: Any, so_far: tuple[Array, Array, Array, Effort]) -> Any:
         p, multipliers, violation, total = so_far
         # CᵀC is in H₁, so it must be in the gradient too.
-        slope = model.slope(p) + ridge * (start + p) + C.T.mv(multipliers + violation)
+        slope = model.slope(p) + ridge * (start + p) + transposed(C, multipliers + violation)
         step, more, effort = inverse(-slope, -violation)
         left = C.mv(p + step) + model.c
         return p + step, multipliers + more + left, left, combine_efforts(total, effort)
@@ -213,7 +214,7 @@ def kkt_inverse(
     inverse = _soft_inverse(solver, hessian.plus(C), C, refined=True)
 
     def solve(f: Array, g: Array) -> tuple[Array, Array, Effort]:
-        x, y, effort = inverse(f + C.T.mv(g), g)
+        x, y, effort = inverse(f + transposed(C, g), g)
         return x, y + C.mv(x) - g, effort
 
     return solve
@@ -238,7 +239,7 @@ def _soft_inverse(
 
     def product(z: Array) -> Array:
         x, y = split(z)
-        return jnp.concatenate([gram.mv(x) + C.T.mv(y), C.mv(x) - softness(z.dtype) * y])
+        return jnp.concatenate([gram.mv(x) + transposed(C, y), C.mv(x) - softness(z.dtype) * y])
 
     def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
         z, effort = solve(*split(rhs))
@@ -264,13 +265,13 @@ def _schur(
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         h = solver.down(prepared, f)
-        y = triangular.up(factor, triangular.down(factor, W.T @ h - g))
+        y = triangular.up(factor, triangular.down(factor, h @ W - g))
         return (solver.up(prepared, h - W @ y), y), exact()
 
     def refine(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         (x, y), effort = solve(f, g)
         for _ in range(refinements):
-            left = f - gram.mv(x) - rows.T.mv(y), g - rows.mv(x) + softness(y.dtype) * y
+            left = f - gram.mv(x) - transposed(rows, y), g - rows.mv(x) + softness(y.dtype) * y
             (dx, dy), _ = solve(*left)
             x, y = x + dx, y + dy
         return (x, y), effort
@@ -291,7 +292,7 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
 
         def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
             y, total = so_far[1:]
-            x, effort = solver.apply(prepared, heavy, f + rows.T.mv(weight * g - y))
+            x, effort = solver.apply(prepared, heavy, f + transposed(rows, weight * g - y))
             return x, y + weight * (rows.mv(x) - g), combine_efforts(total, effort)
 
         x, y, total = jax.lax.fori_loop(0, 2, improve, (jnp.zeros_like(f), jnp.zeros_like(g), exact()))

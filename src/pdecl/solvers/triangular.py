@@ -86,6 +86,11 @@ def up(t: Triangular, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
     x = f[:0]
     for below, inverse in zip(t.below[::-1], t.inverses[::-1], strict=True):
         end = f.shape[0] - x.shape[0]
-        rest = f[end - inverse.shape[0] : end] - below.T @ x
-        x = jnp.concatenate([inverse.T @ rest, x])
+        rest = f[end - inverse.shape[0] : end] - _transposed(below, x)
+        x = jnp.concatenate([_transposed(inverse, rest), x])
     return x
+
+
+def _transposed(block: Float[Array, "m k"], x: Float[Array, "m ..."]) -> Float[Array, "k ..."]:
+    """Blockᵀ x, which a CPU does many times faster than a product with a transposed view."""
+    return jnp.tensordot(block, x, ((0,), (0,)))

@@ -265,7 +265,7 @@ def test_a_problem_without_a_law_cannot_be_trained_on():
 
 
 def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
-    experiment = preset("burgers").with_overrides(size=120, width=96, depth=2)
+    experiment = preset("burgers").with_overrides(size=120, width=120, depth=2)
     problem, basis = problem_of(experiment), basis_of(experiment, jr.key(0))
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
     points, fresh = (problem.draw(120, key) for key in jr.split(jr.key(1)))

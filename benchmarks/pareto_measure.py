@@ -108,6 +108,7 @@ class Trial:
             if method.call is not None and not self._too_late(row, "call", batch):
                 phi = self.batch(batch)
                 call = lambda phi, method=method: jax.block_until_ready(method.call(phi).values)
+                call(phi)  # the first one compiles
                 row.call[batch] = plainly(call, phi, patience=self.patience / 4)[0]
 
     def _attempt(

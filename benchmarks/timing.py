@@ -36,7 +36,7 @@ def measure(
     repeats: int = 5,
     patience: float = 10.0,
     compiler_options: dict[str, Any] | None = None,
-) -> tuple[Timing, Callable[..., Any], Any]:
+) -> tuple[Timing, jax.stages.Compiled, Any]:
     """Compiles, runs once to warm up, then times; returns the timing, the program and its output.
 
     Stops repeating once `patience` seconds are used. A program whose first run alone used them up is

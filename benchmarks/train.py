@@ -68,10 +68,8 @@ def _row(experiment: Experiment, rates: dict[str, float], repeats: int) -> dict[
     parts, arguments = _parts(experiment, basis, phis[: plan.batch])
     seconds, flops = {}, 0.0
     for name, part in parts.items():
-        seconds[name] = measure(part, *arguments, repeats=repeats)[0].seconds
-        lowered = jax.jit(part).lower(*arguments)
-        # Programs for a GPU are counted only once they are compiled.
-        flops = (lowered.cost_analysis() or lowered.compile().cost_analysis())["flops"]
+        timing, program, _ = measure(part, *arguments, repeats=repeats)
+        seconds[name], flops = timing.seconds, program.cost_analysis()["flops"]
     _, history = pdecl.fit(
         problem_of(experiment), basis, optimiser_of(plan), steps=plan.steps, key=training_key,
         batch=plan.batch, phis=phis, mean=plan.mean, judge=judge_of(experiment), single=plan.single,

@@ -35,6 +35,8 @@ class Problem(eqx.Module):
     # Which of `sets()` each condition holds on. Found once: inside `jit` points that are one object here
     # are several.
     places: tuple[int, ...] = eqx.field(static=True)
+    # One φ as shapes; None without a law. Found once: a trace of the law takes longer than many a solve.
+    phi_like: Any
 
     def __init__(
         self,
@@ -60,8 +62,9 @@ class Problem(eqx.Module):
         self.domain, self.conditions = domain, tuple(conditions)
         self.parameter, self.unknowns = parameter, tuple(unknowns)
         self.places = _places([condition.on for condition in conditions])
+        self.phi_like = None if parameter is None else jax.eval_shape(parameter, jr.key(0))
         if parameter is not None:
-            self._rehearse(jax.eval_shape(parameter, jr.key(0)))
+            self._rehearse(self.phi_like)
 
     def draw(self, size: int, key: PRNGKeyArray | None = None) -> tuple[Points, ...]:
         """Points for each distinct set that conditions hold on, in the order they are named.
@@ -114,7 +117,7 @@ class Problem(eqx.Module):
             )
         if self.parameter is None:
             return phi
-        law = jax.eval_shape(self.parameter, jr.key(0))
+        law = self.phi_like
         if str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
             raise ValueError(
                 f"phi is built as {jax.tree.structure(phi)}, but the problem's parameter is built as "

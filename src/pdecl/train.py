@@ -145,7 +145,7 @@ def _require_sight(problem: Problem, basis: Any) -> None:
         parts = (bases.evaluate, bases.offsets)
         return weights, [part(here, unknowns, coords, phi, {()}) for part in parts]
 
-    if not depends(answer, jax.eval_shape(problem.parameter, jr.key(0))):
+    if not depends(answer, problem.phi_like):
         raise ValueError(
             "fit: this network gives the same answer for every φ, and a soft model has no layer to tell "
             "them apart. Use one that sees φ (DeepONet, Modulated, a basis with `weights(phi)`), or "

@@ -21,8 +21,9 @@ class GaussNewton(eqx.Module):
     A step that does not lower the objective (plus, with `Enforce` conditions, a multiple of their
     violation) is damped and tried again. Where `Enforce` conditions are nonlinear their curvature pulls
     at the solution, and steps are improved to those of Newton's method if that serves. Each φ of a batch
-    stops by itself, as soon as a step promises to lower the objective by less than a fraction rtol² of
-    it, or atol² of its value at u = 0.
+    stops by itself, as soon as a further step can be expected to lower the objective by less than a
+    fraction rtol² of it, or atol² of its value at u = 0: as much less than the last step did as that one
+    did less than the step before.
 
     - `linear`: the solver for each step's linear system, and for affine problems, which need no other.
     - `rtol`, `atol`: see above.
@@ -47,6 +48,7 @@ class _State(eqx.Module):
     damping: Float[Array, ""]
     growth: Float[Array, ""]
     penalty: Float[Array, ""]
+    fall: Float[Array, ""]  # of the last step, if it was accepted and not damped
     steps: Int[Array, ""]
     done: Bool[Array, ""]
 
@@ -92,7 +94,9 @@ def search(
         # Below this the objective's own rounding decides, and the step is as good as any.
         tiny = expected <= 500 * epsilon * (jnp.abs(before) + scale)
         accept = jnp.isfinite(after) & ((before - after > 1e-4 * expected) | tiny)
-        settled = enough(fall, before) & (violation**2 <= rtol**2 * scale)
+        further = fall * jnp.where(fall < state.fall, fall / state.fall, 1.0)
+        settled = enough(further, after) & (violation**2 <= rtol**2 * scale)
+        free = state.damping <= 1e-6
         shrunk = jnp.where(state.damping < 1e-8, 0.0, state.damping / 10)
         grown = jnp.maximum(state.damping * state.growth, 1e-6)
         pick = lambda new, old: jnp.where(accept, new, old)
@@ -102,8 +106,9 @@ def search(
             damping=pick(shrunk, grown),
             growth=pick(10.0, state.growth * 2),
             penalty=penalty,
+            fall=jnp.where(accept & free, fall, 0.0),
             steps=state.steps + 1,
-            done=(accept & settled & (state.damping <= 1e-6)) | (state.damping > 1e12),
+            done=(accept & settled & free) | (state.damping > 1e12),
         )
 
     state = _State(
@@ -112,6 +117,7 @@ def search(
         damping=jnp.zeros((), start.dtype),
         growth=jnp.full((), 10.0, start.dtype),
         penalty=jnp.zeros((), start.dtype),
+        fall=jnp.zeros((), start.dtype),
         steps=jnp.asarray(0),
         done=jnp.asarray(False),
     )

@@ -1,5 +1,6 @@
 """Every test runs in float64, with the types and shapes at pdecl's boundaries checked."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ def compile_quickly() -> None:
     What a user set stays, and the workers of a parallel run find what their parent has set.
     """
     jax.config.update("jax_disable_most_optimizations", True)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for the programs that tests start
     if "XLA_FLAGS" in os.environ:
         return
     trial = [sys.executable, "-c", "import jax; jax.devices()"]
@@ -29,9 +31,14 @@ def compile_quickly() -> None:
 
 
 compile_quickly()
+gc.set_threshold(200_000, 20, 100)  # tracing makes many small objects, and little of it is garbage
 jax.config.update("jax_enable_x64", True)
-# The numeric tower: where a float is asked for, an int will do.
-install_import_hook("pdecl", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+install_import_hook("pdecl", "boundaries.checked")
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what is imported by now stays
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,6 +12,7 @@ from rich.table import Table
 from pdecl.figures import BLUE, GREY, VERMILION, drawing, frame, log_scale, new_figure, save
 
 _FLOOR = 1e-7  # errors below are drawn here
+_FASTER = 0.95  # times another's time: less of a difference than that is noise
 # Okabe and Ito's other colours, each with a marker of its own.
 _STYLES = [("#009E73", "s"), ("#E69F00", "D"), ("#CC79A7", "^"), ("#56B4E9", "v"), ("#000000", "P")]
 
@@ -42,7 +43,7 @@ def comparisons(rows: Sequence[Row], training: dict[str, Any]) -> list[dict[str,
             trained = training.get("seconds") if row.family == "layer" else None
             spent = None if trained is None else trained + row.facts.get("offline_seconds", 0.0)
             queries: Any = "never"
-            if ours < theirs:
+            if ours < _FASTER * theirs:
                 queries = None if spent is None else int(np.ceil(spent / (theirs - ours)))
             found.append(
                 {
@@ -207,13 +208,13 @@ def _verdict(batch: int, here: list[dict[str, Any]]) -> str:
     ratios = [one["times_as_long"] for one in here]
     least = min(here, key=lambda one: one["times_as_long"])
     spread = " to ".join(dict.fromkeys(map(_number, (min(ratios), max(ratios)))))
-    if min(ratios) > 1:
+    if min(ratios) > _FASTER:
         return (
             f"Batch {batch}: numerical solvers are faster at every error reached; the layer takes "
             f"{spread} times as long as the fastest of no larger error (least at "
             f"{least['setting']}, against {least['rival']})."
         )
-    faster = [one for one in here if one["times_as_long"] < 1]
+    faster = [one for one in here if one["times_as_long"] < _FASTER]
     share = (
         "at every setting" if len(faster) == len(here) else f"at {len(faster)} of {len(here)} settings"
     )
@@ -236,7 +237,7 @@ def _payback(comparison: list[dict[str, Any]], training: dict[str, Any], offline
         for one in comparison
         if "layer" in one["method"] and isinstance(one["paid_back_after"], int)
     ]
-    faster = any(one["times_as_long"] < 1 for one in comparison if "layer" in one["method"])
+    faster = any(one["times_as_long"] < _FASTER for one in comparison if "layer" in one["method"])
     if faster and not numbers:
         return f"{spent}after how many queries it is paid back is not known."
     if numbers:

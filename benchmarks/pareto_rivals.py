@@ -68,6 +68,8 @@ def burgers(case: Case) -> Iterator[Method]:
     yield formula(128, DOUBLE)
     yield formula(32, SINGLE)
     yield steps(32, 10, SINGLE)
+    yield steps(24, 4, SINGLE)
+    yield steps(16, 4, SINGLE)
     yield steps(128, 100, DOUBLE)
     yield steps(256, 200, DOUBLE)
 

@@ -394,6 +394,15 @@ class TestNonlinear:
         found = [pdecl.solve(problem, constant, initial=jnp.array([s])).weights[0] for s in (1.0, -1.0)]
         np.testing.assert_allclose(found, [2.0, -2.0], atol=1e-8)
 
+    def test_no_step_is_taken_that_would_change_nothing(self):
+        """Newton's steps for w² = 4 from 1 are 2.5, 2.05, 2.0006, 2 + 9e-8: each squares the error of
+        the one before, so that after the fourth a fifth can be left out."""
+        problem = on_line(fit(lambda u, z, phi: u() ** 2 - 4, INSIDE))
+        solver, start = pdecl.GaussNewton(atol=1e-5), jnp.array([1.0])
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=start, solver=solver)
+        assert solution.iterations == 4
+        assert solution.weights[0] == pytest.approx(2.0, abs=1e-6)
+
     CIRCLE = on_line(
         pdecl.Enforce(lambda u, z, phi: u() ** 2 + u.d("x") ** 2 - 4, on=LINE.face(x=0), name="circle"),
         pdecl.Fit(lambda u, z, phi: (u() - phi[0], u.d("x") - phi[1]), on=LINE.face(x=0)),

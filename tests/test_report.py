@@ -38,7 +38,7 @@ TINY = report.Effort(
 
 def tiny(problem: str, method: str = "hard", seed: int = 0) -> Experiment:
     experiment = preset(problem, method, "quick", seed)
-    size = {"size": 10, "width": 10, "depth": 2, "steps": 30}
+    size = {"size": 10, "width": 10, "depth": 2, "steps": 30, "creased": 0.0}
     if problem != "darcy":
         return experiment.with_overrides(**size)
     network = replace(experiment.network, options={**experiment.network.options, "modes": 4})

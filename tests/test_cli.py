@@ -12,7 +12,7 @@ from pdecl import runs
 from pdecl.cli import app
 from pdecl.presets import preset
 
-TINY = ["--size", "6", "--width", "8", "--depth", "1", "--batch", "2", "--count", "2", "--creased", "0"]
+TINY = ["--size", "6", "--width", "8", "--depth", "1", "--batch", "2", "--count", "2"]
 
 
 def call(*arguments):

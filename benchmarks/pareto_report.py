@@ -209,19 +209,18 @@ def _verdict(batch: int, here: list[dict[str, Any]]) -> str:
     least = min(here, key=lambda one: one["times_as_long"])
     spread = " to ".join(dict.fromkeys(map(_number, (min(ratios), max(ratios)))))
     if min(ratios) > _FASTER:
+        faster = "faster" if min(ratios) > 1 / _FASTER else "as fast or faster"
         return (
-            f"Batch {batch}: numerical solvers are faster at every error reached; the layer takes "
+            f"Batch {batch}: numerical solvers are {faster} at every error reached; the layer takes "
             f"{spread} times as long as the fastest of no larger error (least at "
             f"{least['setting']}, against {least['rival']})."
         )
-    faster = [one for one in here if one["times_as_long"] < _FASTER]
-    share = (
-        "at every setting" if len(faster) == len(here) else f"at {len(faster)} of {len(here)} settings"
-    )
+    wins = sum(ratio < _FASTER for ratio in ratios)
+    share = "at every setting" if wins == len(here) else f"at {wins} of {len(here)} settings"
     return (
         f"Batch {batch}: the layer is faster {share}, {_number(1 / min(ratios))} times at most "
         f"({least['setting']}, against {least['rival']})"
-        + ("." if len(faster) == len(here) else "; elsewhere numerical solvers are faster.")
+        + ("." if wins == len(here) else "; elsewhere numerical solvers are faster.")
     )
 
 

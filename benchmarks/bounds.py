@@ -172,7 +172,7 @@ medians. No bound was violated where the column says 0; a solve that failed says
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("bases", nargs="*", help="PROBLEM or PROBLEM=FILE|FOLDER; all three without any")
-    parser.add_argument("--together", type=int, default=75, help="φ in one batch")
+    parser.add_argument("--together", type=int, help="φ in one batch (75; of Darcy, whole grids, 5)")
     parser.add_argument("--grid", type=int, default=421, help="Darcy: nodes a side of ν (421)")
     out = Path(__file__).parent / "results" / "bounds.json"
     parser.add_argument("--out", type=Path, default=out)
@@ -185,7 +185,8 @@ def main() -> None:
         own = replace(trained.law, grid=arguments.grid) if name == "darcy" else trained.law
         rows = {}
         for label, (law, seed, count) in sets[name](own).items():
-            rows[label] = judge(trained, label, law, seed, count, arguments.together)
+            together = arguments.together or (5 if name == "darcy" else 75)
+            rows[label] = judge(trained, label, law, seed, count, together)
             print(f"{name:11} {label:20} {_line(summary(rows[label]))}", flush=True)
         numbers = [key for key, value in rows["test"].items() if isinstance(value, np.ndarray)]
         everything: dict[str, Any] = {

@@ -15,6 +15,7 @@ from pdecl.compiled.core import Core
 from pdecl.compiled.online import Rules
 from pdecl.compiled.selection import subset
 from pdecl.experiment import basis_of
+from pdecl.networks.products import channels_for
 
 _STEPS = 3  # of Gauss–Newton, so that all programs take as many
 
@@ -97,8 +98,11 @@ def _on_grids(layers: Layers, rows: list[Row], trial: Trial, quick: bool) -> dic
     nodes = min(layers.sizes)
     experiment = layers.case.trained.experiment
 
+    degree = experiment.network.options.get("degree", 0)
+    each = experiment.network.size // channels_for(experiment.network.size, degree)
+
     def untrained() -> Iterator[tuple[int, Program]]:
-        for size in (64, 128, 256):
+        for size in (each * round(about / each) for about in (128, 256, 512)):
             other = experiment.with_overrides(size=size)
             made = replace(layers.case.trained, experiment=other, basis=basis_of(other, jr.key(0)))
             method: Method = on_a_grid(layers.case, nodes, trained=made)

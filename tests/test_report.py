@@ -41,8 +41,10 @@ def tiny(problem: str, method: str = "hard", seed: int = 0) -> Experiment:
     size = {"size": 10, "width": 10, "depth": 2, "steps": 30, "creased": 0.0}
     if problem != "darcy":
         return experiment.with_overrides(**size)
-    network = replace(experiment.network, options={**experiment.network.options, "modes": 4})
-    return replace(experiment, network=network, grid=13, law={"grid": 13}).with_overrides(**size)
+    products = {"degree": 1} if method == "hard" else {}
+    options = {**experiment.network.options, "modes": 4, **products}
+    small = replace(experiment, grid=13, law={"grid": 13})
+    return small.with_overrides(**{**size, "size": 9, "options": options})
 
 
 def history(method: str) -> History:

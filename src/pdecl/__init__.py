@@ -29,6 +29,7 @@ from .networks import InSingle as InSingle
 from .networks import Modulated as Modulated
 from .networks import Mollified as Mollified
 from .networks import Periodic as Periodic
+from .networks import Products as Products
 from .points import Points as Points
 from .problem import Problem as Problem
 from .refine import Means as Means

@@ -17,6 +17,7 @@ from jaxtyping import PRNGKeyArray
 from . import networks, solvers
 from .condition import Enforce, Fit
 from .grid import ElementBasis
+from .networks.products import channels_for
 from .problem import Problem
 from .problems import SPLITS, Law, named
 from .problems.darcy_grid import subsample
@@ -174,10 +175,7 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     """The untrained network."""
     network, problem = experiment.network, problem_of(experiment)
     if network.kind == "FNO":
-        values = networks.FNO(
-            problem, network.size, network.width, network.depth, **network.options, key=key
-        )
-        basis: Any = ElementBasis(problem.domain, values)
+        basis: Any = ElementBasis(problem.domain, _on_grid(problem, network, key))
     else:
         options = dict(network.options)
         if network.periodic is not None:
@@ -193,6 +191,15 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     basis = networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
     nodes = experiment.statement.get("nodes")
     return basis if nodes is None else networks.Thinned(basis, nodes)
+
+
+def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
+    """An FNO, or products of its channels with the polynomials up to the option `degree`."""
+    options = dict(network.options)
+    degree = options.pop("degree", 0)
+    channels = channels_for(network.size, degree)
+    made = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
+    return networks.Products(made, degree) if degree else made
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:

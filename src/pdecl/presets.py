@@ -88,14 +88,18 @@ def _darcy(method: str, name: str, seed: int) -> Experiment:
     """A Fourier neural operator of ν proposes the functions; they vanish on the boundary.
 
     The sum of N functions that a last layer makes is one function of that layer, so the soft model is
-    the same network with N = 1, and u's usual size as a factor.
+    the same network with N = 1, and u's usual size as a factor. Products with polynomials are for the
+    layer, which weighs each by itself; and a soft model that sees the slopes ends at 1.48% instead of
+    0.88% ("best", H200, 6000 steps).
     """
     hard = method == "hard"
     functions = lambda count: count if hard else 1
     scale: dict = {} if hard else {"gain": 0.02}
+    products = lambda degree: {"slopes": True, "degree": degree} if hard else scale
     statement = {"form": "energy", "walls": False}
     if name == "quick":
-        network = Network("FNO", functions(64), 24, 3, {"modes": 12, "local": 3, **scale}, wall=True)
+        options = {"modes": 12, "local": 3, **products(5)}
+        network = Network("FNO", functions(63), 24, 3, options, wall=True)
         soft = Training(1500, 2, 1e-2, phis=200, watched=3, optimiser="muon")
         training = Training(300, 2, 4e-3, phis=200, watched=3) if hard else soft
         grid = 61
@@ -109,9 +113,10 @@ def _darcy(method: str, name: str, seed: int) -> Experiment:
         training = exact if hard else Training(4000, 2, 2e-3, watched=3)
         grid = 61
     else:
-        network = Network("FNO", functions(256), 48, 5, {"modes": 24, "local": 3, **scale}, wall=True)
+        options = {"modes": 24, "local": 3, **products(8)}
+        network = Network("FNO", functions(270), 48, 5, options, wall=True)
         soft = Training(6000, 1, 5e-3, single=True, watched=3, optimiser="muon")
-        training = Training(4000, 1, 2e-3, single=True, watched=3) if hard else soft
+        training = Training(6000, 1, 2e-3, single=True, watched=3) if hard else soft
         grid = 421
     return Experiment(
         "darcy", method, name, network, training, statement=statement, grid=grid, seed=seed

@@ -73,8 +73,9 @@ To make a row again, run its command (below each table) and keep the result.
   warm, for the solve and the values at all nodes, as part of a batch.
 - "Paper": Négiar, Mahoney, Krishnapriyan, ICLR 2023, as it reports them; other hardware and test φ.
 - Trained without solution data, all of them. A preset's networks may differ for hard and soft, as the
-  tables show: a race that is won "at the start" is then won by the network too. How convection's was
-  chosen, and why some runs of the paper's settings end above the paper's errors: docs/problems.md."""
+  tables show: a race that is won "at the start" is then won by the network too. How convection's
+  and Darcy's were chosen, why Darcy's residual says little on 421 × 421 nodes, and why some runs of the
+  paper's settings end above the paper's errors: docs/problems.md."""
 
 
 def _table(problem: str, table: Sequence[Row]) -> str:

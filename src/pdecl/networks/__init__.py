@@ -8,6 +8,7 @@ from .gated import GatedDeepONet as GatedDeepONet
 from .mlp import MLP as MLP
 from .modulated import Modulated as Modulated
 from .precision import InSingle as InSingle
+from .products import Products as Products
 from .thinned import Thinned as Thinned
 from .wrappers import ExactInitial as ExactInitial
 from .wrappers import Mollified as Mollified

@@ -7,14 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from .field import FieldFeatures
 from .layers import dense, require_counts, warn_if_dependent
 from .spectral import Full, Separable
-
-_SAMPLES = 8  # fields that the mean and deviation are estimated from
 
 
 class FNO(eqx.Module):
@@ -36,7 +34,8 @@ class FNO(eqx.Module):
     - `padding`: how far beyond the domain the waves' period reaches, as a part of its length.
     - `hidden`: width of the layer before the functions; more than `hidden + 1` are linearly dependent.
     - `gain`: what the functions are multiplied by; for a soft model, the size of the solutions.
-    - `features`: a function from φ to channels `(n, m, k)`; by default `FieldFeatures(problem)`.
+    - `slopes`: shows the network those of the field's potential too, which bend where the field jumps.
+    - `features`: a function from φ to channels `(n, m, k)`; by default `FieldFeatures(problem, slopes)`.
     - `dtype`: of the parameters and of all that is computed with them.
     """
 
@@ -61,6 +60,7 @@ class FNO(eqx.Module):
         padding: float = 0.2,
         hidden: int | None = None,
         gain: float = 1.0,
+        slopes: bool = False,
         features: Callable[[Any], Float[Array, "n m k"]] | None = None,
         activation: Callable[[Array], Array] = jax.nn.gelu,
         dtype: Any = jnp.float32,
@@ -71,7 +71,7 @@ class FNO(eqx.Module):
         warn_if_dependent("FNO", size, hidden)
         if local and local % 2 == 0:
             raise ValueError(f"local must be zero or an odd number of nodes; found {local}.")
-        features = FieldFeatures(problem) if features is None else features
+        features = FieldFeatures(problem, slopes) if features is None else features
         phi = jax.eval_shape(lambda: jax.tree.map(lambda leaf: leaf[0], problem.sample(jr.key(0), 1)))
         channels = jax.eval_shape(features, phi).shape[-1]
         lift, project, last, *others = jr.split(key, depth + 3)
@@ -128,38 +128,6 @@ class Block(eqx.Module):
             h[None], self.local, (1, 1), "SAME", dimension_numbers=numbers
         )
         return out + beside[0]
-
-
-class FieldFeatures(eqx.Module):
-    """What an FNO sees of a field φ: its logarithm if the law's fields are positive, otherwise itself,
-    with mean zero and deviation one; the coordinates from -1 to 1; and a bump that is zero on the walls.
-    """
-
-    mean: Float[Array, ""]
-    scale: Float[Array, ""]
-    positive: bool = eqx.field(static=True)
-
-    def __init__(self, problem: Problem):
-        drawn = problem.sample(jr.key(0), _SAMPLES)
-        shape = getattr(drawn, "shape", None)
-        if shape is None or len(shape) != 3 or len(problem.domain.names) != 2:
-            raise ValueError(
-                "an FNO needs a problem over two coordinates whose φ is one array (n, m); for another φ "
-                f"pass `features`. Found {len(problem.domain.names)} coordinates and φ of "
-                f"{jax.tree.map(lambda leaf: leaf.shape[1:], drawn)}."
-            )
-        self.positive = bool(jnp.all(drawn > 0))
-        drawn = jnp.log(drawn) if self.positive else drawn
-        deviation = jnp.std(drawn)
-        self.mean, self.scale = jnp.mean(drawn), 1 / jnp.where(deviation > 0, deviation, 1.0)
-
-    def __call__(self, phi: Float[Array, "n m"]) -> Float[Array, "n m 4"]:
-        mean, scale = jax.lax.stop_gradient((self.mean, self.scale))
-        field = ((jnp.log(phi) if self.positive else phi) - mean) * scale
-        axes = [np.linspace(-1, 1, count) for count in phi.shape]
-        x, y = np.meshgrid(*axes, indexing="ij")
-        fixed = [jnp.asarray(a, field.dtype) for a in (x, y, (1 - x**2) * (1 - y**2))]
-        return jnp.stack([field, *fixed], axis=-1)
 
 
 def pointwise(layer: eqx.nn.Linear, h: Float[Array, "n m k"]) -> Float[Array, "n m l"]:

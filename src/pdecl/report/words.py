@@ -34,12 +34,13 @@ def spread(value: Spread, write: Callable[..., str] = short) -> str:
 
 
 def network(experiment: Mapping[str, Any]) -> str:
-    """Kind and size: "MLP 3×96"; and how many of the functions crease."""
+    """Kind and size: "MLP 3×96"; how many of the functions crease, and if they are products."""
     plan = experiment["network"]
-    creased = plan.get("creased", 0)
-    return f"{plan['kind']} {plan['depth']}×{plan['width']}" + (
-        f", {creased:.0%} creased" if creased else ""
-    )
+    creased, degree = plan.get("creased", 0), plan["options"].get("degree", 0)
+    parts = [f"{plan['kind']} {plan['depth']}×{plan['width']}"]
+    parts += [f"{creased:.0%} creased"] if creased else []
+    parts += [f"times polynomials to degree {degree}"] if degree else []
+    return ", ".join(parts)
 
 
 def points(result: Result) -> str:

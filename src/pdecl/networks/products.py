@@ -61,9 +61,10 @@ def factors(
 def channels_for(size: int, degree: int) -> int:
     """How many channels make `size` functions; a ValueError if none do."""
     each = (degree + 1) * (degree + 2) // 2
-    if size % each:
+    if degree and (size % each or size < 3 * each):
         raise ValueError(
-            f"degree {degree} makes {each} functions of each channel, so size must be a multiple of "
-            f"that, such as {max(3, round(size / each)) * each}; found {size}."
+            f"with degree {degree} every channel makes {each} functions, and there are three channels or "
+            f"more, so size must be a multiple of {each} from {3 * each} on, such as "
+            f"{max(3, round(size / each)) * each}; found {size}."
         )
     return size // each

@@ -63,8 +63,8 @@ def channels_for(size: int, degree: int) -> int:
     each = (degree + 1) * (degree + 2) // 2
     if degree and (size % each or size < 3 * each):
         raise ValueError(
-            f"with degree {degree} every channel makes {each} functions, and there are three channels or "
-            f"more, so size must be a multiple of {each} from {3 * each} on, such as "
+            f"with degree {degree} each of at least three channels makes {each} functions, so size must "
+            f"be a multiple of {each} from {3 * each} on, such as "
             f"{max(3, round(size / each)) * each}; found {size}."
         )
     return size // each

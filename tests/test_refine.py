@@ -18,7 +18,10 @@ from pdecl.refine.families import Carried, Waves
 
 def small(problem, method="hard", **changes):
     """A network that nothing was taught."""
-    changes = {"size": 12, "width": 12, "depth": 1, **changes}
+    few = (
+        {"options": {"modes": 12, "local": 3, "slopes": True, "degree": 1}} if problem == "darcy" else {}
+    )
+    changes = {"size": 12, "width": 12, "depth": 1, **few, **changes}
     made = preset(problem, method, "quick").with_overrides(creased=0.0, **changes)
     return pdecl.Trained(made, basis_of(made, keys_of(made)[0]))
 

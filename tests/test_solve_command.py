@@ -40,6 +40,8 @@ POINTS = np.array([[0.1, 0.2], [0.5, 0.9], [1.0, 1.0]])
 
 def small(problem, method="hard", **changes):
     plain = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}
+    if problem == "darcy":
+        plain["options"] = {"modes": 12, "local": 3, "slopes": True, "degree": 1}
     made = preset(problem, method, "quick").with_overrides(**plain, **changes)
     return Trained(made, basis_of(made, keys_of(made)[0]))
 

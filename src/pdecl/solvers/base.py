@@ -1,6 +1,7 @@
 """What a linear solver is: something that inverts a Gram operator."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..gram import Gram
+from ..gram import Operator
 
 
 class Effort(NamedTuple):
@@ -29,11 +30,11 @@ class LinearSolver(eqx.Module):
     ridge: eqx.AbstractVar[float | None]
 
     @abc.abstractmethod
-    def prepare(self, gram: Gram) -> Any:
+    def prepare(self, gram: Operator) -> Any:
         """What can be done before f is known: the factorisation."""
 
     @abc.abstractmethod
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         """x and what it took."""
 
     def divisors(self, norms: Float[Array, " N"]) -> Float[Array, " N"]:
@@ -67,11 +68,17 @@ class DirectSolver(LinearSolver):
         """H⁻¹ f from the factorisation, as accurate as that is."""
         return self.up(prepared, self.down(prepared, f))
 
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         x = self.once(prepared, f)
         for _ in range(self.refinements):
             x = x + self.once(prepared, f - gram.mv(x))
         return x, exact()
+
+
+def smallest_eigenvalue(inverse: Callable[[Array], Array], like: Float[Array, " N"]) -> Float[Array, ""]:
+    """That of H, from f ↦ H⁻¹f: by two steps of inverse iteration, from above."""
+    x = inverse(jnp.sin(1.0 + jnp.arange(like.size, dtype=like.dtype) ** 2))  # orthogonal to nothing
+    return 1 / jnp.linalg.norm(inverse(x / jnp.linalg.norm(x)))
 
 
 def exact() -> Effort:

@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
-from ..gram import Gram
+from ..gram import Operator
 from . import triangular
 from .base import DirectSolver
 
@@ -24,7 +24,7 @@ class Cholesky(DirectSolver):
     refinements: int = 1
     scale_free = True
 
-    def prepare(self, gram: Gram) -> triangular.Triangular:
+    def prepare(self, gram: Operator) -> triangular.Triangular:
         return triangular.factorise(gram.lower())
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
-from ..gram import Gram
+from ..gram import Operator
 from .base import Effort, LinearSolver
 
 
@@ -25,14 +25,14 @@ class IterativeSolver(LinearSolver):
     ridge: float | None = None
     direct = False
 
-    def prepare(self, gram: Gram) -> None:
+    def prepare(self, gram: Operator) -> None:
         return None
 
 
 class CG(IterativeSolver):
     """Conjugate gradients on H x = f."""
 
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.CG(self.rtol, self.atol + self.rtol, max_steps=self.max_steps)
         return _solve(_operator(gram), f, solver)
 
@@ -42,7 +42,7 @@ class GMRES(IterativeSolver):
 
     restart: int = 100
 
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.GMRES(
             self.rtol,
             self.atol + self.rtol,
@@ -56,7 +56,7 @@ class GMRES(IterativeSolver):
 class LSMR(IterativeSolver):
     """LSMR on the rows, which keeps their condition number: first Sᵀz = f, then S x = z."""
 
-    def apply(self, prepared: Any, gram: Gram, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         # The ridge rows make S injective, so that Sᵀz = f has a solution for any f.
         rows = gram.root()
         solver = lx.LSMR(self.rtol, self.atol, max_steps=self.max_steps, conlim=1e16)
@@ -65,7 +65,7 @@ class LSMR(IterativeSolver):
         return x, Effort(first.steps + second.steps, first.converged & second.converged)
 
 
-def _operator(gram: Gram) -> lx.FunctionLinearOperator:
+def _operator(gram: Operator) -> lx.FunctionLinearOperator:
     like = jax.ShapeDtypeStruct(gram.ridge.shape, gram.ridge.dtype)
     return lx.FunctionLinearOperator(gram.mv, like, lx.positive_semidefinite_tag)
 

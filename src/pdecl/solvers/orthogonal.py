@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
-from ..gram import Gram
+from ..gram import Operator
 from .base import DirectSolver
 
 
@@ -20,7 +20,7 @@ class QR(DirectSolver):
     refinements: int = 1
     scale_free = True
 
-    def prepare(self, gram: Gram) -> Float[Array, "N N"]:
+    def prepare(self, gram: Operator) -> Float[Array, "N N"]:
         return jnp.linalg.qr(gram.root().as_matrix(), mode="r")
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
@@ -36,7 +36,7 @@ class SVD(DirectSolver):
     ridge: float | None = None
     refinements: int = 1
 
-    def prepare(self, gram: Gram) -> Float[Array, "N N"]:
+    def prepare(self, gram: Operator) -> Float[Array, "N N"]:
         _, values, vectors = jnp.linalg.svd(gram.root().as_matrix(), full_matrices=False)
         return vectors / values[:, None]
 

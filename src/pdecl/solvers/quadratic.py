@@ -18,11 +18,13 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..batching import anywhere, one_by_one
-from ..gram import Gram, lower_product, scale_columns, transposed
+from ..gram import Dual, Gram, Operator, lower_product, scale_columns, transposed
 from ..implicit import constant
 from ..system import Model
-from . import triangular
-from .base import DirectSolver, Effort, LinearSolver, exact, unrefined
+from . import nearly_square, triangular
+from .base import DirectSolver, Effort, LinearSolver, exact, smallest_eigenvalue, unrefined
+from .cholesky import Cholesky
+from .nearly_square import NearlySquare
 
 
 def softness(dtype: Any) -> float:
@@ -68,7 +70,8 @@ def _unconstrained(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     minus_gradient = lambda p: -(model.slope(p) + ridge * (start + p))
-    p, effort = _settle(solver, model.gram(ridge), minus_gradient)
+    gram = model.gram(ridge)
+    p, effort = _settle(solver, solver.prepare(constant(gram)), gram, minus_gradient)
     return p, jnp.zeros_like(model.c), effort
 
 
@@ -84,8 +87,8 @@ def _wide_fit(
     target = A.mv(start) - r
     half = scale_columns(A, 1 / jnp.sqrt(ridge))
     size = jnp.mean(1 / ridge)
-    gram = Gram(((scale_columns(half, 1 / jnp.sqrt(size)).T, None),), jnp.full_like(r, 1 / size))
-    y, effort = _settle(solver, gram, lambda y: target - gram.mv(y))
+    gram = Dual(scale_columns(half, 1 / jnp.sqrt(size)), jnp.full_like(r, 1 / size))
+    y, effort = _settle(solver, solver.prepare(constant(gram)), gram, lambda y: target - gram.mv(y))
     return transposed(A, y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
 
@@ -93,27 +96,39 @@ def _wide_enforce(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """The ω of least norm (in the ridge's norm) that satisfies C ω = C·start − c."""
-    C, c = model.C, model.c
-    assert C is not None
-    target = C.mv(start) - c
+    assert model.C is not None
     size = jnp.mean(ridge)  # has no say in which ω is the shortest
-    half = scale_columns(C, jnp.sqrt(size / ridge))
-    gram = Gram(((half.T, None),), jnp.full_like(c, size))
+    columns = jnp.sqrt(size / ridge)
+    half = scale_columns(model.C, columns)
+    target = half.mv(start / columns) - model.c
+    gram = Dual(half, jnp.full_like(target, size))
+    by_rounds = lambda: _rounds(gram, target, solver)
+    if isinstance(solver, Cholesky) and nearly_square.pays(half):
+        lu, bare = NearlySquare(), Dual(half, jnp.zeros_like(target))
+        factors = lu.prepare(constant(gram))
+        by_factors = lambda: _settle(lu, factors, bare, lambda y: target - bare.mv(y))
+        y, total = jax.lax.cond(anywhere(~factors.serve), by_rounds, by_factors)
+    else:
+        y, total = by_rounds()
+    return columns * transposed(half, y) - start, -y * size, total
+
+
+def _rounds(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Array, Effort]:
+    """The y whose Rᵀy is the shortest x with R x = target, or as near to it as any x is."""
     prepared = solver.prepare(constant(gram))
     target = target - _out_of_reach(_inverse(solver, gram, prepared), gram, target)
     inverse = _inverse(unrefined(solver), gram, prepared)  # each round corrects the one before
 
     def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
-        step, effort = inverse(target - half.mv(transposed(half, y)))
+        step, effort = inverse(target - gram.rows.mv(transposed(gram.rows, y)))
         return y + step, combine_efforts(total, effort)
 
-    nothing = (jnp.zeros_like(c), exact())
-    y, total = jax.lax.fori_loop(0, rounds(c.dtype), improve, nothing, unroll=solver.direct)
-    return transposed(C, y) * size / ridge - start, -y * size, total
+    nothing = (jnp.zeros_like(target), exact())
+    return jax.lax.fori_loop(0, rounds(target.dtype), improve, nothing, unroll=solver.direct)
 
 
-def _out_of_reach(inverse: Callable, gram: Gram, target: Float[Array, " m"]) -> Float[Array, " m"]:
+def _out_of_reach(inverse: Callable, gram: Dual, target: Float[Array, " m"]) -> Float[Array, " m"]:
     """The part of a target that no ω can meet: the limit of (ridge·H⁻¹)ᵏ target, for H = CCᵀ + ridge.
 
     Left in the target, it would make multipliers so large that their rounding is seen in ω.
@@ -164,8 +179,8 @@ def _beyond(
         return join(epsilon * hessian.mv(p) + transposed(C, y), C.mv(p) - y)
 
     accurately = lambda _, rhs: solve(lambda g: solver.apply(prepared, G, g)[0], rhs)
-    nothing = jnp.zeros(size + model.c.size, start.dtype)
-    z = constant(solve(partial(solver.once, prepared), constant(left(nothing))))
+    at_rest = constant(join(epsilon * (model.slope(jnp.zeros_like(start)) + ridge * start), model.c))
+    z = constant(solve(partial(solver.once, prepared), -at_rest))
     z = z + jax.lax.custom_linear_solve(product, left(z), accurately, accurately, symmetric=True)
     p, y = split(z)
     # Multipliers balance the rest's pull; they tell how well the solve went, and have no derivatives.
@@ -175,12 +190,10 @@ def _beyond(
 
 
 def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: Array) -> Array:
-    """Whether H, its columns divided by norms, is far from singular: its smallest eigenvalue by two
-    steps of inverse iteration, from a vector that is orthogonal to nothing."""
-    inverse = lambda x: norms * solver.once(prepared, norms * x / jnp.linalg.norm(x))
-    x = inverse(jnp.sin(1.0 + jnp.arange(ridge.size, dtype=ridge.dtype) ** 2))
-    smallest = 1 / jnp.linalg.norm(inverse(x))
-    return smallest > jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge / norms**2))
+    """Whether H, its columns divided by norms, is far from singular."""
+    inverse = lambda f: norms * solver.once(prepared, norms * f)
+    far = jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge / norms**2))
+    return smallest_eigenvalue(inverse, ridge) > far
 
 
 def _constrained(
@@ -301,13 +314,14 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
     return solve
 
 
-def _settle(solver: LinearSolver, gram: Gram, left: Callable[[Array], Array]) -> tuple[Array, Effort]:
+def _settle(
+    solver: LinearSolver, prepared: Any, gram: Operator, left: Callable[[Array], Array]
+) -> tuple[Array, Effort]:
     """The x at which `left`, which falls by H x, is zero.
 
     A direct solver starts from a rough solution and corrects it against the rows themselves. The result
     does not depend on where the correction starts, so the start needs no derivative.
     """
-    prepared = solver.prepare(constant(gram))
     inverse = _inverse(solver, gram, prepared)
     nothing = jnp.zeros_like(gram.ridge)
     if not isinstance(solver, DirectSolver):
@@ -317,7 +331,9 @@ def _settle(solver: LinearSolver, gram: Gram, left: Callable[[Array], Array]) ->
     return start + step, effort
 
 
-def _inverse(solver: LinearSolver, gram: Gram, prepared: Any) -> Callable[[Array], tuple[Array, Effort]]:
+def _inverse(
+    solver: LinearSolver, gram: Operator, prepared: Any
+) -> Callable[[Array], tuple[Array, Effort]]:
     """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
     held = constant(gram)
     solve = lambda _, f: solver.apply(prepared, held, f)

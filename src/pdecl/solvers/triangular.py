@@ -26,14 +26,13 @@ class Triangular(NamedTuple):
 def factorise(lower: Float[Array, "N N"]) -> Triangular:
     """The Cholesky factor of a positive definite matrix. What is above the diagonal is not read."""
     N = lower.shape[0]
-    width = -(-N // min(_BLOCKS, -(-N // _SMALL)))
     if N <= _SMALL or N >= _LARGE:
-        return _by_columns(lower, width)
-    return _whole(lower, width)
+        return _by_columns(lower)
+    return split(jax.lax.linalg.cholesky(lower, symmetrize_input=False))[0]
 
 
-def _by_columns(lower: Float[Array, "N N"], width: int) -> Triangular:
-    N = lower.shape[0]
+def _by_columns(lower: Float[Array, "N N"]) -> Triangular:
+    N, width = lower.shape[0], _width(lower.shape[0])
     below: list[Array] = []
     inverses: list[Array] = []
     for start in range(0, N, width):
@@ -52,17 +51,26 @@ def _by_columns(lower: Float[Array, "N N"], width: int) -> Triangular:
     return Triangular(tuple(below), tuple(inverses))
 
 
-def _whole(lower: Float[Array, "N N"], width: int) -> Triangular:
-    N = lower.shape[0]
-    factor = jax.lax.linalg.cholesky(lower, symmetrize_input=False)
+def split(*lowers: Float[Array, "N N"]) -> tuple[Triangular, ...]:
+    """Lower triangular matrices by columns of blocks. What is above their diagonals is not read."""
+    N = lowers[0].shape[0]
+    width = _width(N)
     starts = range(0, N, width)
-    filled = jnp.eye(len(starts) * width, dtype=factor.dtype).at[:N, :N].set(factor)
-    diagonal = jnp.stack([filled[i : i + width, i : i + width] for i in starts])
-    inverses = jax.vmap(lambda block: _divide(block, jnp.eye(width, dtype=block.dtype)))(diagonal)
-    return Triangular(
-        tuple(factor[i + width :, i : i + width] for i in starts),
-        tuple(inverse[: N - i, : N - i] for i, inverse in zip(starts, inverses, strict=True)),
+    none = jnp.eye(width, dtype=lowers[0].dtype)
+    blocks = [matrix[i : i + width, i : i + width] for matrix in lowers for i in starts]
+    diagonal = jnp.stack([none.at[: len(block), : len(block)].set(block) for block in blocks])
+    inverses = iter(jax.vmap(lambda block: _divide(block, none))(diagonal))
+    return tuple(
+        Triangular(
+            tuple(matrix[i + width :, i : i + width] for i in starts),
+            tuple(next(inverses)[: N - i, : N - i] for i in starts),
+        )
+        for matrix in lowers
     )
+
+
+def _width(N: int) -> int:
+    return -(-N // min(_BLOCKS, -(-N // _SMALL)))
 
 
 def _divide(factor: Float[Array, "k k"], columns: Float[Array, "k m"]) -> Float[Array, "k m"]:

@@ -33,7 +33,7 @@ class Gram(eqx.Module):
 
     def lower(self) -> Float[Array, "N N"]:
         """H as a matrix, of which nothing above the diagonal is to be read."""
-        total = jnp.diag(self.ridge)
+        total = self.ridge * jnp.eye(self.ridge.size, dtype=self.ridge.dtype)
         for rows, metric in self.blocks:
             R = rows.as_matrix()
             total = total + lower_product(

@@ -49,7 +49,7 @@ def _burgers(method: str, name: str, seed: int) -> Experiment:
         statement |= {"points": 1200}
         # At width 64 Muon brought the soft model to a third of Adam's error.
         soft = Training(5000, 32, 2e-3, optimiser="muon")
-        training = Training(1000, 32, 1e-3) if hard else soft
+        training = Training(3000, 32, 1e-3) if hard else soft
     return Experiment(
         "burgers", method, name, network, training, statement=statement, judge=judge, seed=seed
     )

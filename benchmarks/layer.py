@@ -15,7 +15,8 @@ batch, its time scaled up.
 `share` is the part of a forward solve that its Gram products and factorisations take when run alone, and
 `of matmul` the rate at which those are done in the whole forward solve beside that of one large matrix
 product. Memory is what the compiler plans for temporaries and outputs; on a CPU, LAPACK's workspace is
-not in it. There, OPENBLAS_NUM_THREADS=1 steadies LAPACK's times on a machine that others use too.
+not in it. There, OPENBLAS_NUM_THREADS=1 steadies LAPACK's times on a machine that others use too, and
+GLIBC_TUNABLES=glibc.malloc.hugetlb=1, as `make bench` has it, takes large pages for everybody's memory.
 """
 
 import argparse

@@ -78,6 +78,7 @@ def machine() -> dict[str, Any]:
         "device": device.device_kind if device.platform != "cpu" else _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "lapack_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
+        "large_pages": "malloc.hugetlb=1" in os.environ.get("GLIBC_TUNABLES", ""),
         "python": platform.python_version(),
         "versions": found,
     }

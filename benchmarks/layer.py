@@ -414,7 +414,7 @@ def _burgers(inside: int, at_start: int) -> pdecl.Problem:
 
 
 def _at_rest(system: System) -> Float[Array, "n N"]:
-    model = linearise(system, jnp.zeros(system.plan.size))
+    model = linearise(system)
     assert model.A is not None
     return model.A.as_matrix()
 

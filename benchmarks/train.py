@@ -113,7 +113,7 @@ def _parts(
 
     def assembled(parameters: Any, phi: Any) -> Any:
         made = system(parameters, phi)
-        model = linearise(made, jnp.zeros(made.plan.size))
+        model = linearise(made)
         return model.gram(jnp.zeros(made.plan.size), with_equalities=True).lower()
 
     def loss(parameters: Any, phi: Any) -> Any:

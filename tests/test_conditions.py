@@ -183,7 +183,7 @@ class TestWeights:
 def rows(problem, basis, phi=None):
     """C, d, A, b with C ω = d for the `Enforce` rows and A ω = b for the `Fit` rows."""
     system = build(problem, basis, phi, problem.draw(13))
-    model = linearise(system, jnp.zeros(system.plan.size))
+    model = linearise(system)
     matrix = lambda operator: None if operator is None else operator.as_matrix()
     return matrix(model.C), -model.c, matrix(model.A), -model.r
 

@@ -37,7 +37,7 @@ def weights_of(
 ) -> Outcome:
     """The ω that the conditions ask for, differentiable in everything the system is made of."""
     nothing = jnp.zeros(system.plan.size, system.sets[0].coords.dtype)
-    at_rest = linearise(system, nothing)
+    at_rest = linearise(system)
     ridge, columns = _ridge(at_rest, system, solver.linear)
     if system.is_affine:
         # Also what a change of functions is measured against: their part along themselves drops out of
@@ -97,7 +97,7 @@ def _judge(
     c, pull_back = jax.vjp(lambda w: system.rows(w, "Enforce"), weights)
     norm = lambda x: jnp.linalg.norm(x * jnp.sqrt(jnp.mean(ridge) / ridge))
     relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
-    force, (pull,) = at_rest.slope(jnp.zeros_like(weights)), pull_back(multipliers)
+    force, (pull,) = at_rest.slope(), pull_back(multipliers)
     if at_rest.C is not None and at_rest.A is None and at_rest.E is None and c.size > weights.size:
         force = transposed(at_rest.C, at_rest.c)  # there they are a fit, whose pull vanishes
     if not system.is_affine:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from . import basis as bases
 from .affine import is_affine
 from .condition import Condition, asks_for, local, located
-from .gram import Gram, scale_columns, transposed, weigh
+from .gram import Gram, scale_columns, transposed, weigh, written_out
 from .jet import Entry
 from .points import Points
 from .problem import Problem
@@ -69,6 +69,14 @@ class System(eqx.Module):
             for jets, fixed in zip(combined, self.offset, strict=True)
         ]
 
+    def fields_at_rest(self) -> list[dict[Entry, Float[Array, " _n"]]]:
+        """The same for ω = 0, without the products. Of jets that are held."""
+        assert self.jets is not None
+        if self.offset is not None:
+            return list(self.offset)
+        dtype = self.sets[0].coords.dtype
+        return [{entry: jnp.zeros(len(jet), dtype) for entry, jet in jets.items()} for jets in self.jets]
+
     def combined(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
         """The jet of Σ ω_i f_i at the points of each set. Linear in ω."""
         shares = self.split(weights)
@@ -119,9 +127,12 @@ class System(eqx.Module):
 
     def rows(self, weights: Float[Array, " N"], kind: str) -> Float[Array, " n"]:
         """All scaled rows of the `Fit` or of the `Enforce` conditions, one after the other."""
-        fields = self.fields(weights)
+        return self.rows_of(self.fields(weights), kind)
+
+    def rows_of(self, fields: list[dict[Entry, Any]], kind: str) -> Float[Array, " n"]:
+        """The same for the jet of any u."""
         parts = [(self.scale(i)[:, None] * self.values(i, fields)).ravel() for i in self.indices(kind)]
-        return jnp.concatenate(parts) if parts else jnp.zeros(0, weights.dtype)
+        return jnp.concatenate(parts) if parts else jnp.zeros(0, self.sets[0].coords.dtype)
 
     def energy(self, weights: Float[Array, " N"]) -> Float[Array, ""]:
         """The sum of the energies."""
@@ -181,12 +192,12 @@ class Model(eqx.Module):
     C: lx.AbstractLinearOperator | None
     c: Float[Array, " m"]
 
-    def slope(self, p: Float[Array, " N"]) -> Float[Array, " N"]:
-        """The gradient at a step p of all but the equalities."""
+    def slope(self, p: Float[Array, " N"] | None = None) -> Float[Array, " N"]:
+        """The gradient of all but the equalities, at a step p or where no step is taken."""
         total = self.g
         if self.A is not None:
-            total = total + transposed(self.A, self.A.mv(p) + self.r)
-        if self.E is not None:
+            total = total + transposed(self.A, self.r if p is None else self.A.mv(p) + self.r)
+        if self.E is not None and p is not None:
             total = total + transposed(self.E, weigh(self.D, self.E.mv(p)))
         return total
 
@@ -197,9 +208,16 @@ class Model(eqx.Module):
 
     def scaled(self, columns: Float[Array, " N"]) -> "Model":
         """The same model for p divided by `columns`."""
-        shrink = lambda rows: None if rows is None else scale_columns(rows, columns)
-        A, E, C = shrink(self.A), shrink(self.E), shrink(self.C)
-        return Model(A, self.r, E, self.D, columns * self.g, C, self.c)
+        shrink = lambda rows: scale_columns(rows, columns)
+        return self._with(shrink, columns * self.g)
+
+    def written_out(self) -> "Model":
+        """The same model, scaled matrices multiplied out: for those who take many products."""
+        return self._with(written_out, self.g)
+
+    def _with(self, change: Callable, g: Float[Array, " N"]) -> "Model":
+        A, E, C = (None if rows is None else change(rows) for rows in (self.A, self.E, self.C))
+        return Model(A, self.r, E, self.D, g, C, self.c)
 
 
 def build(
@@ -237,13 +255,15 @@ def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) 
     return Plan(entries, tuple(rows for _, rows in asked), affine, curved, tuple(sizes.items()))
 
 
-def linearise(system: System, weights: Float[Array, " N"]) -> Model:
-    """The quadratic model of the system around ω."""
+def linearise(system: System, around: Float[Array, " N"] | None = None) -> Model:
+    """The quadratic model of the system around an ω; without one, around ω = 0."""
+    nothing = jnp.zeros(system.plan.size, system.sets[0].coords.dtype)
+    weights = nothing if around is None else around
     if system.jets is None:
         return _linearise_free(system, weights)
-    fields = system.fields(weights)
-    A, r = _dense_rows(system, fields, "Fit", weights)
-    C, c = _dense_rows(system, fields, "Enforce", weights)
+    fields = system.fields_at_rest() if around is None else system.fields(weights)
+    A, r = _dense_rows(system, fields, "Fit")
+    C, c = _dense_rows(system, fields, "Enforce")
     E, D, most = None, None, _most_entries(system)
     if curved := system.plan.curved:
         jets = [_pad(_jets_of(system, i), most, axes=(1,)) for i in curved]
@@ -253,7 +273,7 @@ def linearise(system: System, weights: Float[Array, " N"]) -> Model:
 
 
 def _dense_rows(
-    system: System, fields: list, kind: str, weights: Float[Array, " N"]
+    system: System, fields: list, kind: str
 ) -> tuple[lx.AbstractLinearOperator | None, Float[Array, " n"]]:
     matrices = []
     for i in system.indices(kind):
@@ -261,7 +281,7 @@ def _dense_rows(
         slopes = system.scale(i)[:, None, None] * slopes
         matrices.append(_weigh(system, i, slopes).reshape(-1, system.plan.size))
     operator = lx.MatrixLinearOperator(jnp.concatenate(matrices)) if matrices else None
-    return operator, system.rows(weights, kind)
+    return operator, system.rows_of(fields, kind)
 
 
 def _weigh(system: System, index: int, slopes: Float[Array, "n rows k"]) -> Float[Array, "n rows N"]:

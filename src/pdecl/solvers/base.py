@@ -24,8 +24,6 @@ class LinearSolver(eqx.Module):
 
     # A direct solver factorises a matrix; an iterative one only takes products with it.
     direct: ClassVar[bool]
-    # Whether columns of any scale are as good for it as columns of norm one.
-    scale_free: ClassVar[bool] = False
     # Relative to rows whose columns have norm one; None: what the precision allows.
     ridge: eqx.AbstractVar[float | None]
 
@@ -36,11 +34,6 @@ class LinearSolver(eqx.Module):
     @abc.abstractmethod
     def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         """x and what it took."""
-
-    def divisors(self, norms: Float[Array, " N"]) -> Float[Array, " N"]:
-        """What columns of these norms are to be divided by for this solver; for ones, the compiler
-        leaves it out, and with it a copy of all rows."""
-        return jnp.ones_like(norms) if self.scale_free else norms
 
     def __check_init__(self) -> None:
         if self.ridge is not None and not 0 < self.ridge < 1:

@@ -22,7 +22,6 @@ class Cholesky(DirectSolver):
 
     ridge: float | None = None
     refinements: int = 1
-    scale_free = True
 
     def prepare(self, gram: Operator) -> triangular.Triangular:
         return triangular.factorise(gram.lower())

@@ -142,7 +142,6 @@ def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear
     the rows: `(f, g) ↦ (p, multipliers)`."""
     columns = _columns(model, ridge)
     damped = ridge + damping * columns**2
-    columns = linear.divisors(columns)
     model = model.scaled(1 / columns)
     hessian, C = model.gram(damped / columns**2), model.C
     if C is not None:
@@ -163,7 +162,7 @@ def _columns(model: Model, ridge: Array) -> Float[Array, " N"]:
 
 def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array]:
     """The step and the new multipliers."""
-    slope = model.slope(jnp.zeros_like(ridge)) + ridge * state.weights
+    slope = model.slope() + ridge * state.weights
     inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
         return inverse(-slope, model.c)
@@ -200,7 +199,7 @@ def _newton_step(
 
 def _fall(model: Model, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
     """How far the quadratic model falls along a step."""
-    slope = model.slope(jnp.zeros_like(ridge)) + ridge * weights
+    slope = model.slope() + ridge * weights
     if model.C is not None:
         slope = slope + transposed(model.C, multipliers)
     return 0.5 * jnp.abs(slope @ step)

@@ -18,7 +18,7 @@ import lineax as lx
 from jaxtyping import Array, Bool, Float, Int
 
 from ..batching import anywhere
-from ..gram import Dual, lower_product
+from ..gram import Dual, held, lower_product, written_out
 from . import triangular
 from .base import DirectSolver, smallest_eigenvalue
 
@@ -49,7 +49,7 @@ class NearlySquare(DirectSolver):
     refinements: int = 0
 
     def prepare(self, gram: Dual) -> Factors:  # type: ignore[override]
-        given = gram.rows.as_matrix(), gram.ridge
+        given = written_out(gram.rows).as_matrix(), gram.ridge
         like = jax.eval_shape(_factorise, *given)
         nothing = lambda *_: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
@@ -67,7 +67,7 @@ class NearlySquare(DirectSolver):
 
 def pays(rows: lx.AbstractLinearOperator) -> bool:
     m, n = rows.out_size(), rows.in_size()
-    return isinstance(rows, lx.MatrixLinearOperator) and _LARGE <= m <= n <= _RATIO * m
+    return held(rows) is not None and _LARGE <= m <= n <= _RATIO * m
 
 
 def _depend(rows: Float[Array, "m n"], ridge: Float[Array, " m"]) -> Bool[Array, ""]:

@@ -18,7 +18,6 @@ class QR(DirectSolver):
 
     ridge: float | None = None
     refinements: int = 1
-    scale_free = True
 
     def prepare(self, gram: Operator) -> Float[Array, "N N"]:
         return jnp.linalg.qr(gram.root().as_matrix(), mode="r")

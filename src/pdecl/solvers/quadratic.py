@@ -18,7 +18,7 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..batching import anywhere, one_by_one
-from ..gram import Dual, Gram, Operator, lower_product, scale_columns, transposed
+from ..gram import Dual, Gram, Operator, lower_product, scale_columns, transposed, written_out
 from ..implicit import constant
 from ..system import Model
 from . import nearly_square, triangular
@@ -69,9 +69,10 @@ def minimise(
 def _unconstrained(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
+    at_rest = -(model.slope() + ridge * start)
     minus_gradient = lambda p: -(model.slope(p) + ridge * (start + p))
     gram = model.gram(ridge)
-    p, effort = _settle(solver, solver.prepare(constant(gram)), gram, minus_gradient)
+    p, effort = _settle(solver, solver.prepare(constant(gram)), gram, at_rest, minus_gradient)
     return p, jnp.zeros_like(model.c), effort
 
 
@@ -88,7 +89,8 @@ def _wide_fit(
     half = scale_columns(A, 1 / jnp.sqrt(ridge))
     size = jnp.mean(1 / ridge)
     gram = Dual(scale_columns(half, 1 / jnp.sqrt(size)), jnp.full_like(r, 1 / size))
-    y, effort = _settle(solver, solver.prepare(constant(gram)), gram, lambda y: target - gram.mv(y))
+    left = lambda y: target - gram.mv(y)
+    y, effort = _settle(solver, solver.prepare(constant(gram)), gram, target, left)
     return transposed(A, y) / (ridge * size) - start, jnp.zeros_like(model.c), effort
 
 
@@ -106,7 +108,7 @@ def _wide_enforce(
     if isinstance(solver, Cholesky) and nearly_square.pays(half):
         lu, bare = NearlySquare(), Dual(half, jnp.zeros_like(target))
         factors = lu.prepare(constant(gram))
-        by_factors = lambda: _settle(lu, factors, bare, lambda y: target - bare.mv(y))
+        by_factors = lambda: _settle(lu, factors, bare, target, lambda y: target - bare.mv(y))
         y, total = jax.lax.cond(anywhere(~factors.serve), by_rounds, by_factors)
     else:
         y, total = by_rounds()
@@ -179,7 +181,7 @@ def _beyond(
         return join(epsilon * hessian.mv(p) + transposed(C, y), C.mv(p) - y)
 
     accurately = lambda _, rhs: solve(lambda g: solver.apply(prepared, G, g)[0], rhs)
-    at_rest = constant(join(epsilon * (model.slope(jnp.zeros_like(start)) + ridge * start), model.c))
+    at_rest = constant(join(epsilon * (model.slope() + ridge * start), model.c))
     z = constant(solve(partial(solver.once, prepared), -at_rest))
     z = z + jax.lax.custom_linear_solve(product, left(z), accurately, accurately, symmetric=True)
     p, y = split(z)
@@ -203,6 +205,7 @@ def _constrained(
 
     They refine by themselves, since each starts from what the rows say is left.
     """
+    model = model.written_out()
     assert model.C is not None
     C = model.C
     inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined=False)
@@ -272,7 +275,7 @@ def _schur(
 ) -> Callable:
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
-    W = one_by_one(solver.down)(prepared, rows.as_matrix().T)
+    W = one_by_one(solver.down)(prepared, written_out(rows).as_matrix().T)
     soft = softness(W.dtype) * jnp.eye(W.shape[1], dtype=W.dtype)
     factor = triangular.factorise(lower_product(W, W) + soft)
 
@@ -315,18 +318,17 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
 
 
 def _settle(
-    solver: LinearSolver, prepared: Any, gram: Operator, left: Callable[[Array], Array]
+    solver: LinearSolver, prepared: Any, gram: Operator, f: Array, left: Callable[[Array], Array]
 ) -> tuple[Array, Effort]:
-    """The x at which `left`, which falls by H x, is zero.
+    """The x at which `left`, which is f − H x, is zero.
 
     A direct solver starts from a rough solution and corrects it against the rows themselves. The result
     does not depend on where the correction starts, so the start needs no derivative.
     """
     inverse = _inverse(solver, gram, prepared)
-    nothing = jnp.zeros_like(gram.ridge)
     if not isinstance(solver, DirectSolver):
-        return inverse(left(nothing))
-    start = constant(solver.once(prepared, left(nothing)))
+        return inverse(f)
+    start = constant(solver.once(prepared, f))
     step, effort = inverse(left(start))
     return start + step, effort
 

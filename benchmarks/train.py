@@ -68,7 +68,8 @@ def _row(experiment: Experiment, rates: dict[str, float], repeats: int) -> dict[
     parts, arguments = _parts(experiment, basis, phis[: plan.batch])
     seconds, flops = {}, 0.0
     for name, part in parts.items():
-        timing, program, _ = measure(part, *arguments, repeats=repeats)
+        with jax.default_matmul_precision("highest"):  # as `pdecl.fit` has it
+            timing, program, _ = measure(part, *arguments, repeats=repeats)
         seconds[name], flops = timing.seconds, program.cost_analysis()["flops"]
     _, history = pdecl.fit(
         problem_of(experiment), basis, optimiser_of(plan), steps=plan.steps, key=training_key,

@@ -111,7 +111,7 @@ def held(rows: lx.AbstractLinearOperator) -> tuple[Float[Array, "n N"], Float[Ar
     """The matrix of rows that have one, and what its columns are to be multiplied by."""
     if isinstance(rows, lx.MatrixLinearOperator):
         return rows.matrix, jnp.ones(rows.in_size(), rows.matrix.dtype)
-    if isinstance(rows, lx.ComposedLinearOperator):
+    if isinstance(rows, lx.ComposedLinearOperator):  # what `scale_columns` made
         return rows.operator1.matrix, rows.operator2.diagonal
     return None
 

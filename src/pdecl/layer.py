@@ -36,7 +36,7 @@ def weights_of(
     system: System, solver: GaussNewton, initial: Float[Array, " N"] | None = None
 ) -> Outcome:
     """The ω that the conditions ask for, differentiable in everything the system is made of."""
-    nothing = jnp.zeros(system.plan.size, system.sets[0].coords.dtype)
+    nothing = jnp.zeros(system.plan.size, system.dtype)
     at_rest = linearise(system)
     ridge, columns = _ridge(at_rest, system, solver.linear)
     if system.is_affine:

@@ -74,8 +74,8 @@ class System(eqx.Module):
         assert self.jets is not None
         if self.offset is not None:
             return list(self.offset)
-        dtype = self.sets[0].coords.dtype
-        return [{entry: jnp.zeros(len(jet), dtype) for entry, jet in jets.items()} for jets in self.jets]
+        nothing = lambda jet: jnp.zeros(len(jet), self.dtype)
+        return [{entry: nothing(jet) for entry, jet in jets.items()} for jets in self.jets]
 
     def combined(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
         """The jet of Σ ω_i f_i at the points of each set. Linear in ω."""
@@ -132,7 +132,7 @@ class System(eqx.Module):
     def rows_of(self, fields: list[dict[Entry, Any]], kind: str) -> Float[Array, " n"]:
         """The same for the jet of any u."""
         parts = [(self.scale(i)[:, None] * self.values(i, fields)).ravel() for i in self.indices(kind)]
-        return jnp.concatenate(parts) if parts else jnp.zeros(0, self.sets[0].coords.dtype)
+        return jnp.concatenate(parts) if parts else jnp.zeros(0, self.dtype)
 
     def energy(self, weights: Float[Array, " N"]) -> Float[Array, ""]:
         """The sum of the energies."""
@@ -173,6 +173,10 @@ class System(eqx.Module):
     @property
     def is_affine(self) -> bool:
         return all(self.plan.affine)
+
+    @property
+    def dtype(self) -> Any:
+        return self.sets[0].coords.dtype
 
 
 class Model(eqx.Module):
@@ -257,7 +261,7 @@ def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) 
 
 def linearise(system: System, around: Float[Array, " N"] | None = None) -> Model:
     """The quadratic model of the system around an ω; without one, around ω = 0."""
-    nothing = jnp.zeros(system.plan.size, system.sets[0].coords.dtype)
+    nothing = jnp.zeros(system.plan.size, system.dtype)
     weights = nothing if around is None else around
     if system.jets is None:
         return _linearise_free(system, weights)
@@ -303,7 +307,7 @@ def _jets_of(system: System, index: int) -> Float[Array, "n k N"]:
     """The jets of all functions that a condition reads: its Jacobian if it returned the entries."""
     n = len(system.sets[system.problem.set_of(system.problem.conditions[index])])
     k = len(system.plan.entries[index])
-    same = jnp.eye(k, dtype=system.sets[0].coords.dtype)
+    same = jnp.eye(k, dtype=system.dtype)
     return _weigh(system, index, jnp.broadcast_to(same, (n, k, k)))
 
 

@@ -26,12 +26,15 @@ class Condition(eqx.Module):
       `Points`, or a function `key -> Points`. Conditions on the same set share its points.
     - `weight`: how much it counts beside the others.
     - `name`: what reports call it.
+    - `residual_limit`: the relative residual above which it counts as not held; None: that of `solve`.
+      For noisy data their noise, or `jnp.inf`.
     """
 
     equation: Any
     on: Any
     weight: Any = 1.0
     name: str | None = None
+    residual_limit: float | None = None
     kind: ClassVar[str]
 
     def __check_init__(self) -> None:
@@ -45,6 +48,9 @@ class Condition(eqx.Module):
         weight = self.weight
         if is_concrete(weight) and not _is_positive(weight):
             raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight!r}.")
+        limit = self.residual_limit
+        if not (limit is None or (np.ndim(limit) == 0 and limit > 0)):
+            raise ValueError(f"{self.kind}: `residual_limit` must be positive; found {limit!r}.")
 
 
 class Fit(Condition):

@@ -1,6 +1,7 @@
 """A problem: a domain, the conditions on its unknowns, and the law of its parameter."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from jaxtyping import PRNGKeyArray
 from .condition import Condition, asks_for
 from .domain import Box, Region
 from .points import Points, is_concrete
+from .rules import LowDiscrepancy
 
 
 class Problem(eqx.Module):
@@ -78,6 +80,26 @@ class Problem(eqx.Module):
             self._draw_set(index, on, size, key)
             for index, (on, key) in enumerate(zip(sets, keys, strict=True))
         )
+
+    def fresh(self, size: int) -> tuple[Points, ...]:
+        """Points that no solve has seen, to check on: a quarter as many as those of `draw`, always the
+        same, and of low discrepancy whatever rule a region has. Given `Points` stay what they are."""
+        few = max(size // 4, 16)
+
+        def seen_anew(index: int, on: Any) -> Any:
+            if not isinstance(on, Region):
+                return on
+            return replace(on, rule=LowDiscrepancy(default_count(self, index, few), start=0.25))
+
+        key = jr.key(1) if any(callable(on) for on in self.sets()) else None
+        return tuple(
+            self._draw_set(index, seen_anew(index, on), few, key) for index, on in enumerate(self.sets())
+        )
+
+    def is_interior(self, index: int) -> bool:
+        """Whether a set may lie inside of the domain: all but faces."""
+        on = self.sets()[index]
+        return not isinstance(on, Region) or on.sides == ((),)
 
     def also(self, *conditions: Condition) -> "Problem":
         """The same problem with further conditions, such as observed data."""

@@ -38,11 +38,12 @@ class Uniform(Rule):
 class LowDiscrepancy(Rule):
     """A Kronecker sequence: multiples of powers of the root of g^(k+1) = g + 1, modulo one.
 
-    Without a key the points are always the same; a key shifts all of them together, which keeps
-    their even spread and makes averages over keys unbiased.
+    Without a key the points are always the same, from `start` on; a key shifts all of them together,
+    which keeps their even spread and makes averages over keys unbiased.
     """
 
     count: int
+    start: float = 0.5
 
     def __post_init__(self) -> None:
         require_count("count", self.count)
@@ -52,7 +53,7 @@ class LowDiscrepancy(Rule):
         for _ in range(60):
             root = (1.0 + root) ** (1.0 / (dim + 1))
         steps = np.asarray([root ** -(j + 1.0) for j in range(dim)])
-        start = 0.5 if key is None else jr.uniform(key, (dim,), float)
+        start = self.start if key is None else jr.uniform(key, (dim,), float)
         return (start + np.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
 
 

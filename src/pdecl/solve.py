@@ -1,5 +1,6 @@
 """`solve`: the weights for one φ or many, as a `Solution` that can be called."""
 
+import time
 from typing import Any
 
 import equinox as eqx
@@ -9,12 +10,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from . import basis as bases
+from .implicit import constant
 from .layer import Outcome, weights_of
 from .points import Points, is_concrete
 from .problem import Problem
+from .residual import relative_residuals, unseen
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
 from .system import build
+
+# The relative residual above which a condition does not hold.
+RESIDUAL_LIMIT = 0.03
 
 
 class Solution(eqx.Module):
@@ -28,6 +34,9 @@ class Solution(eqx.Module):
     - `optimality`: size of the gradient of the Lagrangian relative to the terms it is the sum of.
     - `violation`: size of the `Enforce` rows relative to their size at u = 0.
     - `points`: the sets of points that were fitted.
+    - `relative_residual`: for each `Fit` and `Enforce` condition the root mean square of its equation
+      over that of the size of its terms, on points that were not fitted: 1e-3 says that the condition
+      holds to three digits. An energy has none.
     """
 
     problem: Problem
@@ -41,6 +50,9 @@ class Solution(eqx.Module):
     violation: Float[Array, "*batch"]
     code: Int[Array, "*batch"]
     batched: bool = eqx.field(static=True)
+    # What `solve` has measured; other solutions measure it when they are asked.
+    measured: dict[str, Float[Array, "*batch"]] | None = eqx.field(default=None, kw_only=True)
+    seconds: Float[Array, ""] | None = eqx.field(default=None, kw_only=True)
 
     def __call__(self, points: Any) -> Any:
         """u at points of shape `(n, d)`: an array `(n,)`, or `(batch, n)`; for several unknowns a
@@ -58,6 +70,17 @@ class Solution(eqx.Module):
         codes = np.asarray(self.code)
         return [Status(int(c)) for c in codes] if self.batched else Status(int(codes))
 
+    @property
+    def relative_residual(self) -> dict[str, Float[Array, "*batch"]]:
+        """How well each condition holds; see above."""
+        if self.measured is not None:
+            return self.measured
+        return _relative_residuals(self, self.problem.fresh(self.weights.shape[-1]), on_unseen=True)
+
+    def relative_residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
+        """`relative_residual` on other points, such as more of them: `problem.draw(size, key)`."""
+        return _relative_residuals(self, points, on_unseen=False)
+
     def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
         return _residuals(self, points)
@@ -74,6 +97,7 @@ def solve(
     points: tuple[Points, ...] | None = None,
     initial: Float[Array, "*batch N"] | None = None,
     throw: bool = True,
+    residual_limit: float | None = RESIDUAL_LIMIT,
     dtype: Any = jnp.float64,
 ) -> Solution:
     """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
@@ -89,6 +113,9 @@ def solve(
     - `points`: the points themselves, from `problem.draw`, in the place of drawing them here.
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
+    - `residual_limit`: the relative residual above which a condition counts as not held
+      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured or judged, which
+      saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
@@ -103,10 +130,16 @@ def solve(
     _require_sets(problem, points)
     if initial is not None and initial.shape[-1:] != (size(),):
         raise ValueError(f"`initial` has shape {initial.shape}; the basis has {size()} functions.")
-    found, residual = _solve(problem, basis, cast(phi, dtype), points, solver, initial, batch)
+    fresh = None if residual_limit is None else cast(problem.fresh(size()), dtype)
+    begun = time.perf_counter()
+    found, residual, measured = _solve(
+        problem, basis, cast(phi, dtype), points, fresh, solver, initial, batch
+    )
+    code = found.code if measured is None else _judged(problem, found.code, measured, residual_limit)
+    seconds = _seconds_since(begun, code) if throw else None
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
-        found.violation, found.code, batch,
+        found.violation, code, batch, measured=measured, seconds=seconds,
     )  # fmt: skip
     return raise_failed(solution) if throw else solution
 
@@ -147,16 +180,25 @@ def _solve(
     basis: Any,
     phi: Any,
     points: tuple[Points, ...],
+    fresh: tuple[Points, ...] | None,
     solver: GaussNewton,
     initial: Array | None,
     batch: bool,
-) -> tuple[Outcome, dict[str, Array]]:
-    def one(phi: Any, initial: Array | None) -> tuple[Outcome, dict[str, Array]]:
+) -> tuple[Outcome, dict[str, Array], dict[str, Array] | None]:
+    def one(
+        phi: Any, initial: Array | None
+    ) -> tuple[Outcome, dict[str, Array], dict[str, Array] | None]:
         # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
         with jax.default_matmul_precision("highest"):
-            system = build(problem, basis, phi, points, hold_jets=solver.linear.direct)
+            hold = solver.linear.direct
+            system = build(problem, basis, phi, points, hold_jets=hold)
             outcome = weights_of(system, solver, initial)
-            return outcome, system.residuals(outcome.weights)
+            residual, measured = system.residuals(outcome.weights), None
+            if fresh is not None:
+                sets = unseen(system, fresh)
+                check = build(problem, constant(basis), constant(phi), sets, hold, whole=True)
+                measured = relative_residuals(check, constant(outcome.weights))
+            return outcome, residual, measured
 
     axes = (0, 0 if initial is not None and initial.ndim == 2 else None)
     return jax.vmap(one, axes)(phi, initial) if batch else one(phi, initial)
@@ -205,6 +247,44 @@ def _residuals(solution: Solution, points: tuple[Points, ...]) -> dict[str, Arra
 
     call = jax.vmap(one) if solution.batched else one
     return call(solution.weights, solution.phi)
+
+
+@eqx.filter_jit
+def _relative_residuals(
+    solution: Solution, points: tuple[Points, ...], on_unseen: bool
+) -> dict[str, Array]:
+    problem, basis = solution.problem, solution.basis
+
+    def one(weights: Array, phi: Any) -> dict[str, Array]:
+        system = build(problem, basis, phi, solution.points, hold_jets=False)
+        sets = unseen(system, points) if on_unseen else points
+        return relative_residuals(build(problem, basis, phi, sets, False, whole=True), weights)
+
+    call = jax.vmap(one) if solution.batched else one
+    return call(solution.weights, solution.phi)
+
+
+def _judged(problem: Problem, code: Array, measured: dict[str, Array], limit: Any) -> Array:
+    """The status, where a condition does not hold although the solve went well. NaN does not hold."""
+    well = (code == int(Status.SOLVED)) | (code == int(Status.OVERDETERMINED))
+    for name, most in _limits(problem, limit).items():
+        code = jnp.where(well & ~(measured[name] <= most), int(Status.NOT_HELD), code)
+    return code
+
+
+def _limits(problem: Problem, limit: float) -> dict[str, float]:
+    """The relative residual up to which each condition holds."""
+    named = zip(problem.names(), problem.conditions, strict=True)
+    own = {name: c.residual_limit for name, c in named if c.kind != "Energy"}
+    return {name: limit if given is None else given for name, given in own.items()}
+
+
+def _seconds_since(begun: float, code: Array) -> Array | None:
+    """How long a solve took, its compilation included; None inside `jit`."""
+    if not is_concrete(code):
+        return None
+    jax.block_until_ready(code)
+    return jnp.asarray(time.perf_counter() - begun)
 
 
 def _shares(solution: Solution, weights: Array) -> dict[str, Array]:
@@ -284,10 +364,20 @@ def raise_failed(solution: Solution) -> Solution:
         for index, status in enumerate(Status(int(code)) for code in codes):
             if status.failed:
                 where = f" for φ number {index} of the batch" if solution.batched else ""
-                raise SolveError(status, where)
+                raise SolveError(status, where, _detail(solution, status, index))
         return solution
     weights = solution.weights
     for status in Status:
         if status.failed:
             weights = eqx.error_if(weights, solution.code == int(status), f"{status}. {status.advice}")
     return eqx.tree_at(lambda s: s.weights, solution, weights)
+
+
+def _detail(solution: Solution, status: Status, index: int) -> str:
+    """Which condition holds least, and how far."""
+    if status is not Status.NOT_HELD or solution.measured is None:
+        return ""
+    measured = {name: float(np.atleast_1d(r)[index]) for name, r in solution.measured.items()}
+    allowed = _limits(solution.problem, RESIDUAL_LIMIT)
+    worst = max(measured, key=lambda name: measured[name] / allowed[name])
+    return f"{worst!r} is left with a residual of {measured[worst]:.2g} relative to its terms."

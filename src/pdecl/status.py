@@ -16,6 +16,7 @@ class Status(enum.IntEnum):
     NONFINITE_NETWORK = 6
     NONFINITE_EQUATION = 7
     REFUSED = 8
+    NOT_HELD = 9
 
     def __str__(self) -> str:
         return _WORDS[self][0]
@@ -31,10 +32,10 @@ class Status(enum.IntEnum):
 
 
 class SolveError(RuntimeError):
-    """A solve failed. `status` says how."""
+    """A solve failed. `status` says how; `detail`, if there is any, of what and by how much."""
 
-    def __init__(self, status: Status, where: str = ""):
-        super().__init__(f"{status}{where}. {status.advice}")
+    def __init__(self, status: Status, where: str = "", detail: str = ""):
+        super().__init__(" ".join(filter(None, (f"{status}{where}.", detail, status.advice))))
         self.status = status
 
 
@@ -83,5 +84,13 @@ _WORDS = {
         "This φ has entries that are NaN or infinite, the wrong length, or values that its law does not "
         "allow; the message beside it says which. Correct it and solve again: the other φ are answered "
         "all the same.",
+    ),
+    Status.NOT_HELD: (
+        "a condition does not hold",
+        "This is the best combination of these functions that was found, and yet what is left of the "
+        "condition is not small beside its own terms. Try more functions, steeper ones or ones that know "
+        "the domain; more points, if `solution.residual` is small; for nonlinear conditions a start "
+        "nearer (`initial=`). To look at the answer all the same: `throw=False`, or a higher "
+        "`residual_limit`.",
     ),
 }

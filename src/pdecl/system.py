@@ -5,7 +5,7 @@ the quadratic model around an ω that solvers work on. Nothing here knows how it
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -32,6 +32,7 @@ class Plan:
     affine: tuple[bool, ...]  # whether rows (for energies: their gradients) are affine in u
     curved: tuple[int, ...]  # which conditions are energies that are not affine themselves
     sizes: tuple[tuple[str, int], ...]  # functions of each unknown
+    beside: tuple[Entry, ...] = ()  # what is evaluated in the interior although no condition there reads it
 
     @property
     def size(self) -> int:
@@ -225,11 +226,22 @@ class Model(eqx.Module):
 
 
 def build(
-    problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...], hold_jets: bool = True
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    sets: tuple[Points, ...],
+    hold_jets: bool = True,
+    whole: bool = False,
 ) -> System:
-    """The system for one φ. With `hold_jets=False` no n×N array is ever made."""
+    """The system for one φ. With `hold_jets=False` no n×N array is ever made.
+
+    With `whole`, all that any condition reads is evaluated in the interior too.
+    """
     basis = bases.specialise(basis, phi)
     plan = make_plan(problem, basis, phi, sets)
+    if whole:
+        read = {entry._replace(place="") for entries in plan.entries for entry in entries}
+        plan = replace(plan, beside=tuple(sorted(read)))
     unknowns = problem.unknowns
 
     def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
@@ -378,6 +390,8 @@ def each_set(
             if problem.set_of(condition) == index
             for entry in entries
         }
+        if problem.is_interior(index):
+            asked |= set(plan.beside)
         at_set: dict[Entry, Any] = {}
         for place in sorted({entry.place for entry in asked}):
             coords = points.partners[place] if place else points.coords

@@ -61,7 +61,7 @@ def relative_error(found: Any, truth: Any) -> Any:
 
 
 def errors(basis: Any, phis: Any, grid: Any) -> Any:
-    solution = pdecl.solve(heat, basis, phis, batch=True)
+    solution = pdecl.solve(heat, basis, phis, batch=True, throw=False)  # the table shows the statuses
     truth = jax.vmap(lambda phi: exact(grid, phi))(phis)
     return solution, truth, relative_error(solution(grid), truth)
 
@@ -69,7 +69,8 @@ def errors(basis: Any, phis: Any, grid: Any) -> Any:
 def seconds_per_solve(basis: Any, phis: Any, repeats: int = 5) -> float:
     def once() -> float:
         start = time.perf_counter()
-        jax.block_until_ready(pdecl.solve(heat, basis, phis, batch=True).weights)
+        solution = pdecl.solve(heat, basis, phis, batch=True, throw=False)
+        jax.block_until_ready(solution.weights)
         return time.perf_counter() - start
 
     return float(np.median([once() for _ in range(repeats)])) / len(phis["k"])
@@ -116,14 +117,14 @@ def main() -> None:
 
     _, _, before = errors(untrained, unseen, grid)
     solution, truth, after = errors(basis, unseen, grid)
-    fresh = solution.residual_at(heat.draw(64, jr.key(8)))["u_t = k u_xx"]
+    left = solution.relative_residual["u_t = k u_xx"]
     milliseconds = 1e3 * seconds_per_solve(basis, unseen)
     table = Table(title="The first eight of 20 unseen φ", caption="errors on 101 × 101 points")
-    for name in ["k", "error, untrained", "error, trained", "PDE residual, fresh points", "status"]:
+    for name in ["k", "error, untrained", "error, trained", "relative residual", "status"]:
         table.add_column(name, justify="left" if name == "status" else "right")
     for i in range(8):
         table.add_row(
-            f"{unseen['k'][i]:.3f}", f"{before[i]:.2e}", f"{after[i]:.2e}", f"{fresh[i]:.1e}",
+            f"{unseen['k'][i]:.3f}", f"{before[i]:.2e}", f"{after[i]:.2e}", f"{left[i]:.1e}",
             str(solution.status[i]),
         )  # fmt: skip
     console.print(table)

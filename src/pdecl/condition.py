@@ -48,9 +48,7 @@ class Condition(eqx.Module):
         weight = self.weight
         if is_concrete(weight) and not _is_positive(weight):
             raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight!r}.")
-        limit = self.residual_limit
-        if not (limit is None or (np.ndim(limit) == 0 and limit > 0)):
-            raise ValueError(f"{self.kind}: `residual_limit` must be positive; found {limit!r}.")
+        require_limit(self.kind, self.residual_limit)
 
 
 class Fit(Condition):
@@ -121,6 +119,15 @@ def located(points: Points) -> dict[str, Any]:
     """The arrays of a set of points, to be mapped over point by point."""
     data = {**points.data, "index": jnp.arange(len(points))}
     return {"coords": points.coords, "partners": points.partners, "data": data}
+
+
+def require_limit(where: str, limit: Any) -> None:
+    """A relative residual that is allowed: a positive number, or None."""
+    if not (limit is None or (isinstance(limit, int | float) and limit > 0)):
+        raise ValueError(
+            f"{where}: `residual_limit` must be a positive number (jnp.inf: never judged), or None; "
+            f"found {limit!r}."
+        )
 
 
 def describe(condition: Condition) -> str:

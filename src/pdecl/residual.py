@@ -1,13 +1,13 @@
 """How well conditions hold: each one's residual, relative to the terms that it is the difference of.
 
-At a point an equation r reads the entries v of a jet. With its derivatives by them, J, the terms are J_k v_k
-and what is left, r − J v: the data of an affine equation. Their size is
+At a point an equation r reads the entries v of a jet. With its derivatives with respect to them, J, its
+terms are J_k v_k and what is left, r − J v: the data of an affine equation. Their size is
 
     Σ_k |J_k| max(|v_k|, V_k) + |r − J v|,
 
-with V_k the root mean square of that entry over the domain, so that u = 0 on a face is held against the size
-of u inside. A condition's relative residual is the root mean square of r over that of the size. It is about
-one where nothing holds, and at most one where each V_k is smaller than |v_k|.
+with V_k the root mean square of that entry over the domain, so that u = 0 on a face is held against the
+size of u inside. The relative residual is the root mean square of r over that of the size: zero where a
+condition holds, and never more than one.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """`solve`: the weights for one φ or many, as a `Solution` that can be called."""
 
 import time
+from collections import Counter
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from . import basis as bases
+from .condition import require_limit
 from .implicit import constant
 from .layer import Outcome, weights_of
 from .points import Points, is_concrete
@@ -17,13 +19,14 @@ from .problem import Problem
 from .residual import relative_residuals, unseen
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
+from .summary import Summarised, Summary, Table
 from .system import build
 
 # The relative residual above which a condition does not hold.
 RESIDUAL_LIMIT = 0.03
 
 
-class Solution(eqx.Module):
+class Solution(Summarised, eqx.Module):
     """u = Σ ω_i f_i (and the basis's offset) for one φ, or for a batch of them, and how the solve went.
 
     - `weights`: ω, of shape `(N,)`, or `(batch, N)`.
@@ -81,6 +84,23 @@ class Solution(eqx.Module):
         """`relative_residual` on other points, such as more of them: `problem.draw(size, key)`."""
         return _relative_residuals(self, points, on_unseen=False)
 
+    def summary(self) -> Summary:
+        """What is printed of it."""
+        count = f" for a batch of {len(self.weights)} φ" if self.batched else ""
+        return Summary(
+            f"Solution{count}",
+            [
+                ("status", _counted(self)),
+                ("functions", self.weights.shape[-1]),
+                ("points", " + ".join(str(len(points)) for points in self.points) or None),
+                ("iterations", self.iterations),
+                ("optimality", self.optimality),
+                ("violation", self.violation if _enforces(self.problem) else None),
+                ("seconds", self.seconds),
+                ("conditions", Table(("", "relative residual", "residual"), _held(self))),
+            ],
+        )
+
     def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
         return _residuals(self, points)
@@ -123,6 +143,7 @@ def solve(
     `vmap` and `grad`.
     """
     require_precision(dtype)
+    require_limit("solve", residual_limit)
     phi = problem.check(phi, batch)
     solver = complete(solver)
     size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
@@ -285,6 +306,26 @@ def _seconds_since(begun: float, code: Array) -> Array | None:
         return None
     jax.block_until_ready(code)
     return jnp.asarray(time.perf_counter() - begun)
+
+
+def _counted(solution: Solution) -> str:
+    """The status, or for a batch how often each occurs."""
+    if not is_concrete(solution.code):
+        return "not computed yet"
+    statuses = [Status(int(code)) for code in np.atleast_1d(np.asarray(solution.code))]
+    if not solution.batched:
+        return str(statuses[0])
+    return ", ".join(f"{count} {status}" for status, count in Counter(statuses).most_common())
+
+
+def _held(solution: Solution) -> list[tuple[str, Any, Any]]:
+    """For each condition its name, and how well it holds where that has been measured."""
+    measured = solution.measured or {}
+    return [(name, measured.get(name, ""), size) for name, size in solution.residual.items()]
+
+
+def _enforces(problem: Problem) -> bool:
+    return any(condition.kind == "Enforce" for condition in problem.conditions)
 
 
 def _shares(solution: Solution, weights: Array) -> dict[str, Array]:

@@ -87,10 +87,9 @@ _WORDS = {
     ),
     Status.NOT_HELD: (
         "a condition does not hold",
-        "This is the best combination of these functions that was found, and yet what is left of the "
-        "condition is not small beside its own terms. Try more functions, steeper ones or ones that know "
-        "the domain; more points, if `solution.residual` is small; for nonlinear conditions a start "
-        "nearer (`initial=`). To look at the answer all the same: `throw=False`, or a higher "
-        "`residual_limit`.",
+        "The best combination of these functions leaves a residual that is not small beside the terms "
+        "of the condition. Try more functions, steeper ones, or ones that know the domain; more points, "
+        "if `solution.residual` is small; for nonlinear conditions a start nearer (`initial=`). To get "
+        "the answer all the same: `throw=False`, or a higher `residual_limit`.",
     ),
 }

@@ -32,7 +32,9 @@ class Plan:
     affine: tuple[bool, ...]  # whether rows (for energies: their gradients) are affine in u
     curved: tuple[int, ...]  # which conditions are energies that are not affine themselves
     sizes: tuple[tuple[str, int], ...]  # functions of each unknown
-    beside: tuple[Entry, ...] = ()  # what is evaluated in the interior although no condition there reads it
+    beside: tuple[
+        Entry, ...
+    ] = ()  # what is evaluated in the interior although no condition there reads it
 
     @property
     def size(self) -> int:

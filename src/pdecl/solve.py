@@ -156,7 +156,7 @@ def solve(
     found, residual, measured = _solve(
         problem, basis, cast(phi, dtype), points, fresh, solver, initial, batch
     )
-    code = found.code if measured is None else _judged(problem, found.code, measured, residual_limit)
+    code = judged(problem, found.code, measured, residual_limit)
     seconds = _seconds_since(begun, code) if throw else None
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
@@ -285,8 +285,12 @@ def _relative_residuals(
     return call(solution.weights, solution.phi)
 
 
-def _judged(problem: Problem, code: Array, measured: dict[str, Array], limit: Any) -> Array:
+def judged(
+    problem: Problem, code: Array, measured: dict[str, Array] | None, limit: float | None
+) -> Array:
     """The status, where a condition does not hold although the solve went well. NaN does not hold."""
+    if limit is None or measured is None:
+        return code
     well = (code == int(Status.SOLVED)) | (code == int(Status.OVERDETERMINED))
     for name, most in _limits(problem, limit).items():
         code = jnp.where(well & ~(measured[name] <= most), int(Status.NOT_HELD), code)

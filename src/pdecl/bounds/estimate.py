@@ -95,9 +95,9 @@ def calibrate(
     - `richer`: without a reference, a basis to solve in instead and compare with. Left out: the basis
       together with twice as many random functions. It must leave residuals at least three times smaller.
     - `quantile`: of the φ, for which the estimate should not be exceeded.
-    - `options`: of `solve`.
+    - `options`: of `solve`. A φ whose conditions do not hold is learned from like any other.
     """
-    phis = problem.check(phis, batch=True)
+    phis, options = problem.check(phis, batch=True), {"residual_limit": None, **options}
     count = jax.tree.leaves(phis)[0].shape[0]
     _require(problem, count, quantile)
     size = sizes_of(problem, basis, phis, True)[problem.unknowns[0]]

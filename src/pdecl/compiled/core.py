@@ -13,6 +13,7 @@ from ..jet import Entry
 from ..layer import Outcome, weights_of
 from ..points import Points
 from ..problem import Problem
+from ..residual import relative_residuals
 from ..solvers import GaussNewton
 from ..status import Status
 from ..system import Plan, System
@@ -27,6 +28,7 @@ class Found(Outcome):
     """What the program returns for one φ, or for a batch; `weights` are those of the whole basis."""
 
     residual: dict[str, Float[Array, "*batch"]]
+    measured: dict[str, Float[Array, "*batch"]]  # relative residuals, on the chosen points
     distance: Float[Array, "*batch"]
     values: dict[str, Float[Array, "*batch q"]] | None
 
@@ -76,6 +78,7 @@ class Core(eqx.Module):
             return Found(
                 weights, found.code, found.iterations, found.optimality, found.violation,
                 residual=system.residuals(found.weights),
+                measured=relative_residuals(constant(system), constant(found.weights)),
                 distance=constant(self.surroundings.distance(phi)),
                 values=None if self.at is None else self._at(phi, system.split(found.weights), front),
             )  # fmt: skip

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..condition import require_limit
 from ..experiment import Experiment, law_of
 from ..metrics import Summary
 from ..points import is_concrete
 from ..problem import Problem
 from ..problems import Law
-from ..solve import Solution, raise_failed
+from ..solve import RESIDUAL_LIMIT, Solution, judged, raise_failed
 from ..status import Status
 from ..trained import Trained
 from .core import Core, answer
@@ -74,14 +75,18 @@ class Compiled:
     def at(self) -> Float[Array, "q d"] | None:
         return self.core.at
 
-    def __call__(self, phi: Any, *, throw: bool | None = None) -> CompiledSolution:
+    def __call__(
+        self, phi: Any, *, throw: bool | None = None, residual_limit: float | None = RESIDUAL_LIMIT
+    ) -> CompiledSolution:
         """The solution for one φ or a batch: an array, or a list of φ.
 
         A φ that has NaN or the wrong length, or that the law's check refuses, does not disturb the
         others: its status is "refused" (`Status.REFUSED`), its weights are NaN, and a warning says
         why. A φ far outside the training φ is answered, with a warning. `throw=True` raises at the
-        first failure, a ValueError for a φ that is refused; the default for one φ.
+        first failure, a ValueError for a φ that is refused; the default for one φ. A condition whose
+        relative residual at the chosen points exceeds `residual_limit` does not hold, as in `solve`.
         """
+        require_limit("a compiled solver", residual_limit)
         shapes = _shapes(self.core)
         wrong: dict[int, str] = {}
         like, leaves = jax.tree.leaves(shapes), jax.tree.leaves(phi)
@@ -92,13 +97,13 @@ class Compiled:
         batch = bool(leaves and like) and np.ndim(leaves[0]) > len(like[0].shape)
         throw = not batch if throw is None else throw
         if not known:
-            return self._solution(self.core.problem.check(phi, batch), batch)
+            return self._solution(self.core.problem.check(phi, batch), batch, residual_limit)
         phi, refused = self._screened(phi, batch)
         refused = dict(sorted({**refused, **wrong}.items()))
         if throw and refused:
             number, why = next(iter(refused.items()))
             raise ValueError(f"{_which(number, batch)} is refused: {why}.")
-        solution = self._solution(phi, batch)
+        solution = self._solution(phi, batch, residual_limit)
         if refused:
             bad = np.isin(np.arange(np.size(solution.code)), list(refused)).reshape(solution.code.shape)
             codes = jnp.where(bad, int(Status.REFUSED), solution.code)
@@ -134,14 +139,15 @@ class Compiled:
         (shape,) = (leaf.shape for leaf in jax.tree.leaves(_shapes(self.core)))
         return tuple(shape)
 
-    def _solution(self, phi: Any, batch: bool) -> CompiledSolution:
+    def _solution(self, phi: Any, batch: bool, limit: float | None) -> CompiledSolution:
         found, core = answer(self.core, phi, batch), self.core
         values: Any = found.values
         if values is not None and len(core.problem.unknowns) == 1:
             values = values[core.problem.unknowns[0]]
         return CompiledSolution(
             core.problem, core.basis, phi, core.sets, found.weights, found.residual, found.iterations,
-            found.optimality, found.violation, found.code, batch, values, found.distance,
+            found.optimality, found.violation, judged(core.problem, found.code, found.measured, limit),
+            batch, values, found.distance, measured=found.measured,
         )  # fmt: skip
 
     def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:

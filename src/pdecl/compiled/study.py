@@ -249,7 +249,10 @@ def _answers(
         # The last batch is filled up, so that one compiled function does for all of them.
         numbers = np.minimum(np.arange(start, start + together), count - 1)
         some = jax.tree.map(lambda leaf, numbers=numbers: leaf[numbers], phis)
-        found = solve(problem, basis, some, batch=True, points=points, solver=solver, throw=False)
+        found = solve(
+            problem, basis, some, batch=True, points=points, solver=solver, throw=False,
+            residual_limit=None,
+        )  # fmt: skip
         weights.append(np.asarray(found.weights))
         codes.append(np.asarray(found.code))
         if progress is not None:

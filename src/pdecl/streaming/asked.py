@@ -16,7 +16,7 @@ from ..experiment import solver_of
 from ..jet import Axes
 from ..points import Points
 from ..problem import Problem
-from ..solve import Solution, propose, solve
+from ..solve import RESIDUAL_LIMIT, Solution, judged, propose, solve
 from ..solvers import GaussNewton
 from ..trained import Trained
 from .query import Query
@@ -65,7 +65,9 @@ class AskedCompiled(eqx.Module):
         weights = found.weights if core.expansion is None else found.weights @ core.expansion.T
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
-            found.optimality, found.violation, found.code, True,
+            found.optimality, found.violation,
+            judged(core.problem, found.code, found.measured, RESIDUAL_LIMIT), True,
+            measured=found.measured,
         )  # fmt: skip
         if found.values is not None:
             return solution, {"u": found.values[core.problem.unknowns[0]]}

@@ -51,7 +51,7 @@ def fresh(trained):
 
 def test_with_all_functions_on_all_points_it_is_the_layer(study, trained, fresh, solver):
     whole = assemble(study, route="all", at=solver.at)
-    full = trained.solve(fresh)
+    full = trained.solve(fresh, throw=False)
     found, expected = whole(fresh), np.asarray(full(solver.at))
     # The front's own solve has a ridge of 1e-10 in the layer, of 1e-12 online.
     assert relative_l2(np.asarray(found.values), expected).max() < 1e-5
@@ -63,7 +63,7 @@ def test_with_all_functions_on_all_points_it_is_the_layer(study, trained, fresh,
 def test_fewer_functions_cost_what_is_stated(solver, trained, fresh):
     assert (solver.functions, solver.functions_offline, solver.rows) == (16, 24, 32)
     assert solver.core.crease.front.plan.size == 12
-    full = np.asarray(trained.solve(fresh)(solver.at))
+    full = np.asarray(trained.solve(fresh, throw=False)(solver.at))
     errors = relative_l2(np.asarray(solver(fresh).values), full)
     assert 1e-9 < solver.error.mean < 0.2
     assert errors.mean() < 3 * solver.error.mean
@@ -165,5 +165,5 @@ def test_second_derivatives_and_partners():
     basis = Creased(inner, front, 5, blur=0.2)
     phis, at = problem.sample(jr.key(2), 8), box.mesh(5, 4)
     found = compile(problem, basis, phis, route="all", at=at)(phis[:2])
-    full = np.asarray(pdecl.solve(problem, basis, phis[:2], batch=True)(at))
+    full = np.asarray(pdecl.solve(problem, basis, phis[:2], batch=True, residual_limit=None)(at))
     assert relative_l2(np.asarray(found.values), full).max() < 1e-6

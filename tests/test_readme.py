@@ -30,7 +30,7 @@ def test_the_first_example_runs_as_printed(tmp_path):
 
 
 def test_the_example_trains_solves_and_draws(tmp_path):
-    out = run(ROOT / "examples" / "heat.py", "--steps", "3", "--out", tmp_path / "demo", cwd=tmp_path)
+    out = run(ROOT / "examples" / "heat.py", "--steps", "60", "--out", tmp_path / "demo", cwd=tmp_path)
     assert "solved" in out
     assert (tmp_path / "demo" / "heat.png").stat().st_size > 10_000
 

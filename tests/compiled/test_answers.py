@@ -44,7 +44,7 @@ def test_rows_are_weighed_for_the_better(reduced, study):
 
 
 def test_a_batch_is_its_members(reduced, fresh):
-    together, alone = reduced(fresh), reduced(fresh[3])
+    together, alone = (reduced(phi, residual_limit=None) for phi in (fresh, fresh[3]))
     assert together.status == [pdecl.Status.SOLVED] * len(fresh)
     assert alone.status is pdecl.Status.SOLVED
     assert np.allclose(alone.values, together.values[3], rtol=0, atol=1e-5)

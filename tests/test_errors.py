@@ -1,5 +1,6 @@
 """Mistakes raise at once and say what was found and what to do; numerical failures have a word."""
 
+import math
 import os
 import re
 import subprocess
@@ -36,6 +37,10 @@ def as_users_run_it():
 def says(*words, error=ValueError):
     """Expects an error whose message has these words in this order."""
     return pytest.raises(error, match="(?s)" + ".*".join(re.escape(word) for word in words))
+
+
+def notes(caught):
+    return " ".join(caught.value.__notes__)
 
 
 def fit(equation, on=INSIDE, **kwargs):
@@ -96,6 +101,19 @@ class TestDomain:
         with says("3 counts were given for 2 coordinates"):
             BOX.mesh(2, 3, 4)
 
+    def test_wrong_arguments(self):
+        with says("Box: name the coordinates", error=TypeError):
+            pdecl.Box((0, 1), (0, 1))
+        with says("coordinates are named by strings, 'x', 't'; found 0", error=TypeError):
+            BOX.faces(0)
+        with says("mesh: counts must be a whole number"):
+            BOX.mesh(10.0, 10)
+        with says("x='left' is no face"):
+            BOX.face(x="left")
+
+    def test_a_face_is_found_in_spite_of_rounding(self):
+        assert pdecl.Box(x=(0, 0.3)).face(x=0.1 + 0.2).sides == ((0, 1),)
+
 
 class TestPoints:
     def test_no_points(self):
@@ -129,14 +147,53 @@ class TestPoints:
             pdecl.Points([[0.0], [1.0]], weights=weights)
 
     def test_points_of_another_dimension_than_the_domain(self):
-        problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=pdecl.Points([[0.5]]))])
         with says("points have 1 coordinates; the domain has 2: x, t"):
-            pdecl.solve(problem, BASIS)
+            pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=pdecl.Points([[0.5]]))])
+
+    def test_points_outside_the_domain(self):
+        with says("Fit 'wall': `on`: 1 of 2 points are outside", "row 1", "Columns are x, t"):
+            fit(VALUE, on=pdecl.Points([[0.5, 1.5], [1.5, 0.5]]), name="wall")
+
+    def test_a_box_of_other_coordinates(self):
+        with says("Fit: `on` is a part of a box of t, x", "coordinates are x, t"):
+            fit(VALUE, on=pdecl.Box(t=(0, 2), x=(0, 1)).interior)
+
+    def test_data_under_a_name_that_is_taken(self):
+        for name in ("index", "at", "_x"):
+            with says(f"Points: {name!r} cannot name data"):
+                pdecl.Points([[0.5, 0.5]], **{name: [1.0]})
+        with says("data called 'x'", "a coordinate of the domain"):
+            fit(VALUE, on=pdecl.Points([[0.5, 0.5]], x=[1.0]))
+
+    @pytest.mark.parametrize("bad", ["abc", None, [[0.5, 0.5], [0.5]], pdecl.Points([[0.5]])])
+    def test_something_that_is_no_array(self, bad):
+        with says("Points: coords must be an array of numbers", error=TypeError):
+            pdecl.Points(bad)
+        with says("Points: value must be an array of numbers", error=TypeError):
+            pdecl.Points([[0.5]], value=bad)
+
+    def test_complex_coordinates(self):
+        with says("Points: coords must be real numbers; found complex128", error=TypeError):
+            pdecl.Points([[0.5j]])
+
+    @pytest.mark.parametrize(
+        ("points", "words"), [(np.zeros((3, 2)), "found ndarray"), (None, "found None"),
+                              ((np.zeros((3, 2)),), "found ndarray in it")]
+    )  # fmt: skip
+    def test_sets_that_are_no_points(self, points, words):
+        with says("`points` must be what problem.draw(size, key) returns", words, error=TypeError):
+            ONE.check_points(points)
 
     def test_a_sampler_that_returns_something_else(self):
         problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=lambda key: np.zeros((3, 2)))])
         with says("must return Points", "ndarray", error=TypeError):
             pdecl.solve(problem, BASIS)
+
+    def test_a_sampler_that_fails(self):
+        problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=lambda x: x[0] == 0)])
+        with pytest.raises(TypeError, match="not subscriptable") as caught:
+            pdecl.solve(problem, BASIS)
+        assert "a sampler: key -> Points" in notes(caught)
 
     def test_uniform_points_without_a_key(self):
         problem = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=BOX.interior.uniform(5))])
@@ -144,6 +201,8 @@ class TestPoints:
             pdecl.solve(problem, BASIS)
 
     def test_a_wrong_number_of_sets(self):
+        with says("`points` holds 2 sets; the problem has 1"):
+            ONE.check_points(ONE.draw(2) * 2)
         with says("`points` holds 2 sets; the problem has 1"):
             pdecl.solve(ONE, BASIS, points=ONE.draw(2) * 2)
 
@@ -161,17 +220,66 @@ class TestConditions:
         with says("Fit 'pde'", "one number per point", "shape (3,)", "indexed or interpolated"):
             fit(lambda u, z, phi: u() - phi, name="pde")
 
+    @pytest.mark.parametrize(
+        ("equation", "words"),
+        [
+            (lambda u, z, phi: u() if z.x > 0.5 else u() - 1, "Write jnp.where"),
+            (lambda u, z, phi: u() if u() > 0.5 else u() - 1, "Write jnp.where"),
+            (lambda u, z, phi: max(u(), phi[0]), "jnp.maximum"),
+            (lambda u, z, phi: u() - np.sin(z.x), "Write jnp.sin for np.sin"),
+            (lambda u, z, phi: np.sin(u()), "Write jnp.sin for np.sin"),
+            (lambda u, z, phi: u() - np.sin(phi)[0], "Write jnp.sin for np.sin"),
+            (lambda u, z, phi: u() - np.arange(9.0)[z.index], "jnp.asarray(table)[i]"),
+            (lambda u, z, phi: u() - [1.0, 2.0][z.index], "jnp.asarray(table)[i]"),
+            (lambda u, z, phi: u() - math.sin(z.x), "Write jnp.sin for math.sin"),
+            (lambda u, z, phi: u() - float(z.x), "leave conversions out"),
+            (lambda u, z, phi: u() - phi[phi > 0][0], "Write jnp.where(mask, a, b)"),
+            (lambda u, z, phi: jnp.sin(u), "write u() for its value"),
+            (lambda u, z, phi: u() - jnp.sin(z), "write z.x for a coordinate"),
+        ],
+    )
+    def test_what_jax_cannot_trace(self, equation, words):
+        """Said in a sentence, with the user's line, which the traceback ends with."""
+        with says(
+            "Fit 'pde': ", words, "(test_errors.py, line", "lambda u, z, phi", error=TypeError
+        ) as e:
+            fit(equation, name="pde")
+        assert "\n" not in str(e.value)
+        assert e.value.__suppress_context__
+        assert e.traceback[-1].path.name == "test_errors.py"
+
+    def test_the_same_without_a_law(self):
+        bent = pdecl.Fit(lambda u, z, phi: u() if z.x > 0.5 else u() - 1, on=INSIDE, name="pde")
+        with says("Fit 'pde': ", "Write jnp.where", error=TypeError):
+            pdecl.solve(pdecl.Problem(BOX, [bent]), BASIS)
+
+    def test_errors_of_the_user_stay_theirs(self):
+        def equation(u, z, phi):
+            raise KeyError("mine")
+
+        with pytest.raises(KeyError, match="mine") as caught:
+            fit(equation, name="pde")
+        assert "raised in Fit 'pde' (test_errors.py, line" in notes(caught)
+        assert "phi is an array of shape (3,)" in notes(caught)
+
+    @pytest.mark.parametrize("equation", [lambda u: 0, lambda u, z: 0, lambda u, z, phi, k: 0])
+    def test_a_wrong_number_of_arguments(self, equation):
+        with says("Fit 'pde'", "three arguments, (u, z, phi)", "found one of (u", error=TypeError):
+            pdecl.Fit(equation, on=INSIDE, name="pde")
+
     def test_other_wrong_outputs(self):
         with says("one number per point", "shape (2,)"):
             fit(lambda u, z, phi: (u(), jnp.stack([u(), u()])))
         with says("found none"):
             fit(lambda u, z, phi: ())
-        with says("must return one number", "None"):
+        with says("must return one number", "None", "Does it say `return`?"):
             fit(lambda u, z, phi: None)
+        with says("must return one number", "found a dictionary"):
+            fit(lambda u, z, phi: {"u": u()})
         with says("must return a real number; found complex128"):
             fit(lambda u, z, phi: 1j * u())
-        with says("must return a real number; found bool"):
-            fit(lambda u, z, phi: u() > 0)
+        with says("must return a real number; found bool", "not u() == 1"):
+            fit(lambda u, z, phi: u() == 1)
 
     def test_an_energy_of_several_numbers(self):
         with says("Energy", "must return one number; found 2"):
@@ -185,9 +293,48 @@ class TestConditions:
         with says("never asks for u"):
             fit(lambda u, z, phi: z.x)
 
-    def test_u_without_a_call(self):
-        with says("u()", error=TypeError):
-            fit(lambda u, z, phi: u - 1.0)
+    @pytest.mark.parametrize(
+        "equation",
+        [
+            lambda u, z, phi: u - 1.0,
+            lambda u, z, phi: np.sin(u),
+            lambda u, z, phi: np.float64(2) * u,
+            lambda u, z, phi: u == 0,
+            lambda u, z, phi: u[0],
+            lambda u, z, phi: u,
+        ],
+    )
+    def test_u_without_a_call(self, equation):
+        with says("write u() for its value", error=TypeError):
+            fit(equation)
+
+    def test_u_asked_in_another_way(self):
+        with says("u has no 'dx'", 'u.d("x") for a derivative', error=AttributeError):
+            fit(lambda u, z, phi: u.dx)
+        with says("u() is the value", "takes no arguments", error=TypeError):
+            fit(lambda u, z, phi: u(z.x))
+        with says('.d("x", "x") for the second derivative; found 0', error=TypeError):
+            fit(lambda u, z, phi: u.d(0))
+        with says("unknown coordinate 'xx'", ".d('x', 'x')"):
+            fit(lambda u, z, phi: u.d("xx"))
+
+    @pytest.mark.parametrize(
+        "equation",
+        [lambda u, z, phi: u() - z[0], lambda u, z, phi: u() - 2 * z, lambda u, z, phi: u() - sum(z)],
+    )
+    def test_a_point_as_an_array(self, equation):
+        with says("z stands for a point: write z.x, z.t", error=TypeError):
+            fit(equation)
+
+    @pytest.mark.parametrize("equation", [lambda w, z, phi: w(), lambda w, z, phi: w["u"]()])
+    def test_several_unknowns_as_one(self, equation):
+        with says("the unknowns are u, v", "write w.u()", 'w.v.d("x")', error=TypeError):
+            pdecl.Problem(
+                BOX,
+                [pdecl.Fit(equation, on=INSIDE)],
+                unknowns=("u", "v"),
+                parameter=lambda key: jnp.zeros(3),
+            )
 
     def test_a_point_without_what_is_asked(self):
         with says("this point has no 'normal'; it has: x, t", error=AttributeError):
@@ -220,10 +367,19 @@ class TestConditions:
     def test_wrong_types(self):
         with says("Energy: `equation` must be a function of (u, z, phi)", error=TypeError):
             pdecl.Energy(1.0, on=INSIDE)
-        with says("Fit: `on` must be a part of a box, Points", "found str", error=TypeError):
-            pdecl.Fit(VALUE, on="interior")
-        with says("Fit: `on` must be a part of a box, Points", "found Box", error=TypeError):
-            pdecl.Fit(VALUE, on=BOX)
+        for on, found in [
+            ("x=0", "'x=0'"),
+            (BOX, "Box"),
+            (BOX.face, "the function face"),
+            (pdecl.Points, "the class Points"),
+            (np.zeros((3, 2)), "ndarray"),
+        ]:
+            with says("Fit: `on` must be a part of a box", f"found {found}", error=TypeError):
+                pdecl.Fit(VALUE, on=on)
+        with says("`on`", "one argument, (key); found one of (x, on_boundary)", error=TypeError):
+            pdecl.Fit(VALUE, on=lambda x, on_boundary: on_boundary)
+        with says("Fit: `name` must be a string; found 3", error=TypeError):
+            pdecl.Fit(VALUE, on=INSIDE, name=3)
 
 
 class TestProblem:
@@ -232,12 +388,53 @@ class TestProblem:
             pdecl.Problem({"x": (0, 1)}, ONE.conditions)
         with says("`conditions` is empty"):
             pdecl.Problem(BOX, [])
-        with says("must hold Fit, Enforce and Energy; found function", error=TypeError):
+        with says("must hold Fit, Enforce and Energy; found the function", error=TypeError):
             pdecl.Problem(BOX, [VALUE])
+        with says("must hold Fit, Enforce and Energy; found the class Fit", error=TypeError):
+            pdecl.Problem(BOX, [pdecl.Fit])
+        with says("must hold Fit, Enforce and Energy, in a list; found a dictionary", error=TypeError):
+            pdecl.Problem(BOX, {"pde": ONE.conditions[0]})
         with says("must hold Fit, Enforce and Energy", error=TypeError):
             pdecl.Problem(BOX, ONE.conditions[0])
 
-    @pytest.mark.parametrize("unknowns", [("u", "u"), (), "u"])
+    def test_conditions_of_one_name(self):
+        named = lambda name: pdecl.Fit(VALUE, on=INSIDE, name=name)
+        for conditions in ([named("a"), named("a")], [named("Fit 1"), named(None)]):
+            with says("two conditions are called", "give them different ones"):
+                pdecl.Problem(BOX, conditions)
+
+    @pytest.mark.parametrize("law", [0.1, np.linspace(0, 1, 10)])
+    def test_a_law_that_is_no_function(self, law):
+        with says("`parameter` must be a function key -> φ; found", "phis=", error=TypeError):
+            pdecl.Problem(BOX, ONE.conditions, parameter=law)
+
+    def test_laws_that_are_no_laws(self):
+        law = lambda parameter: pdecl.Problem(BOX, ONE.conditions, parameter=parameter)
+        with says("law of φ", "one argument, (key); found one of ()", error=TypeError):
+            law(lambda: 0.1)
+        with says("law of φ", "Write jnp.where", error=TypeError):
+            law(lambda key: 0.1 if jr.uniform(key) > 0.5 else 0.2)
+        with says("law of φ", "must return real numbers", error=TypeError):
+            law(lambda key: 1j * jr.uniform(key))
+        with pytest.raises(TypeError) as caught:
+            law(lambda key: np.random.default_rng(key).uniform())
+        assert "the law of φ" in notes(caught)
+
+    @pytest.mark.parametrize("key", [0, None, jr.key, jr.split(jr.key(0), 2), np.zeros(2)])
+    def test_keys_that_are_no_keys(self, key):
+        law = pdecl.Problem(BOX, ONE.conditions, parameter=jr.uniform)
+        calls = [lambda: law.sample(key, 3)]
+        calls += [lambda: law.draw(4, key)] if key is not None else []
+        for call in calls:
+            with says("`key` must be", "key", error=(TypeError, ValueError)):
+                call()
+
+    def test_keys_of_the_old_style(self):
+        law = pdecl.Problem(BOX, ONE.conditions, parameter=jr.uniform)
+        assert law.sample(jr.PRNGKey(0), 3).shape == (3,)
+        assert len(law.draw(4, jr.PRNGKey(0))[0]) == 9
+
+    @pytest.mark.parametrize("unknowns", [("u", "u"), (), "u", (1, 2), ("_u",)])
     def test_unknowns_that_are_no_distinct_names(self, unknowns):
         with says("`unknowns` must be distinct names"):
             pdecl.Problem(BOX, ONE.conditions, unknowns=unknowns)
@@ -264,13 +461,29 @@ class TestParameter:
     @given(st.lists(st.integers(0, 5), max_size=3).map(tuple).filter(lambda shape: shape != (4,)))
     @settings(max_examples=10, deadline=None, derandomize=True)
     def test_wrong_shape(self, shape):
-        with says(f"phi has an array of shape {shape}", "has shape (4,)", "batch=True"):
+        words = f"an array of shape {shape}" if shape else "one number"
+        with says(f"phi['a'] is {words}", "is an array of shape (4,)", "batch=True"):
             pdecl.solve(self.LAW, BASIS, {"k": 1.0, "a": np.zeros(shape)})
 
-    @pytest.mark.parametrize("phi", [1.0, {"k": 1.0}, (1.0, 2.0), None])
-    def test_wrong_structure(self, phi):
-        with says("phi is built as", "parameter is built as"):
+    @pytest.mark.parametrize(
+        ("phi", "words"),
+        [
+            (1.0, ["phi is one number"]),
+            ({"k": 1.0}, ["phi is a dictionary of 'k' (one number)", "'a' is missing"]),
+            ({"kk": 1.0, "a": 1.0}, ["phi is a", "'k' is missing", "'kk' is not known"]),
+            ((1.0, 2.0), ["phi is a tuple of 2 (one number, one number)"]),
+            (None, ["phi is None", "pass one, solve(problem, basis, phi)"]),
+        ],
+    )
+    def test_wrong_structure(self, phi, words):
+        law = "a dictionary of 'a' (an array of shape (4,)) and 'k' (one number)"
+        with says(words[0], f"by the problem's law it is {law}", *words[1:]):
             pdecl.solve(self.LAW, BASIS, phi)
+
+    def test_a_list_for_an_array(self):
+        law = pdecl.Problem(BOX, ONE.conditions, parameter=jr.uniform)
+        with says("phi is a list of 2", "it is one number: write jnp.asarray(phi)"):
+            pdecl.solve(law, BASIS, [0.1, 0.2], batch=True)
 
     def test_a_batch_without_a_batch_axis(self):
         with says("with batch=True every array needs a first axis"):
@@ -283,8 +496,23 @@ class TestParameter:
             pdecl.solve(self.LAW, BASIS, {"k": jnp.zeros(2), "a": jnp.zeros((3, 4))}, batch=True)
 
     def test_something_that_is_no_number(self):
-        with says("phi", error=(TypeError, ValueError)):
-            pdecl.solve(ONE, BASIS, "fast")
+        for phi, words in [
+            ("fast", "found 'fast'"),
+            (lambda key: 1.0, "found the function <lambda>"),
+            (np.array([1.0, None]), "found ndarray"),
+            (jr.key(0), "found a random key"),
+            (1j, "be real; found complex numbers"),
+        ]:
+            with says("phi must", words, error=TypeError):
+                pdecl.solve(ONE, BASIS, phi)
+
+    def test_a_table_of_another_library(self):
+        class Series:
+            def __array__(self, dtype=None, copy=None):
+                return np.ones(3)
+
+        with says("phi must be", "found Series: write np.asarray(phi)", error=TypeError):
+            pdecl.solve(ONE, BASIS, Series())
 
 
 class TestBasis:

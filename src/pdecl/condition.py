@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .domain import Region
-from .jet import Entry, Jet, see
+from .domain import Box, Region
+from .jet import Entry, Jet, not_called, see
+from .mistakes import ask, found, require_arguments
 from .points import Point, Points, is_concrete
+
+_ALWAYS = " A problem without a parameter passes phi = None."
 
 
 class Condition(eqx.Module):
@@ -38,17 +41,19 @@ class Condition(eqx.Module):
     kind: ClassVar[str]
 
     def __check_init__(self) -> None:
-        if not callable(self.equation):
-            raise TypeError(f"{self.kind}: `equation` must be a function of (u, z, phi).")
-        if not (isinstance(self.on, Region | Points) or callable(self.on)):
+        if not (self.name is None or isinstance(self.name, str)):
+            raise TypeError(f"{self.kind}: `name` must be a string; found {found(self.name)}.")
+        if not callable(self.equation) or isinstance(self.equation, type):
             raise TypeError(
-                f"{self.kind}: `on` must be a part of a box, Points, or a function of a key that "
-                f"returns Points; found {type(self.on).__name__}."
+                f"{describe(self)}: `equation` must be a function of (u, z, phi); "
+                f"found {found(self.equation)}."
             )
+        require_arguments(f"{describe(self)}: `equation`", self.equation, ("u", "z", "phi"), _ALWAYS)
+        _require_place(self)
         weight = self.weight
         if is_concrete(weight) and not _is_positive(weight):
-            raise ValueError(f"{self.kind}: `weight` must be a positive number; found {weight!r}.")
-        require_limit(self.kind, self.residual_limit)
+            raise ValueError(f"{describe(self)}: `weight` must be a positive number; found {weight!r}.")
+        require_limit(describe(self), self.residual_limit)
 
 
 class Fit(Condition):
@@ -80,8 +85,8 @@ def local(condition: Condition, unknowns: tuple[str, ...], names: tuple[str, ...
     """The condition as a function of numbers: `(entries, point's arrays, phi) -> (rows,)`."""
 
     def rows(entries: dict[Entry, Any], where: dict[str, Any], phi: Any) -> Float[Array, " rows"]:
-        u = see(entries.__getitem__, _point(names, where), unknowns)
-        return jnp.stack(_components(condition, condition.equation(u, _point(names, where), phi)))
+        point = _point(names, where)
+        return jnp.stack(_rows_at(condition, see(entries.__getitem__, point, unknowns), point, phi))
 
     return rows
 
@@ -105,8 +110,7 @@ def asks_for(
 
     def call(where: dict[str, Any], phi: Any) -> Array:
         point = _point(names, where)
-        out = condition.equation(see(read, point, unknowns), point, phi)
-        return jnp.stack(_components(condition, out))
+        return jnp.stack(_rows_at(condition, see(read, point, unknowns), point, phi))
 
     where = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), located(points))
     rows = eqx.filter_eval_shape(call, where, phi)
@@ -134,6 +138,23 @@ def describe(condition: Condition) -> str:
     return f"{condition.kind} {condition.name!r}" if condition.name else condition.kind
 
 
+def _require_place(condition: Condition) -> None:
+    on, what = condition.on, f"{describe(condition)}: `on`"
+    if isinstance(on, Region | Points):
+        return
+    if not callable(on) or isinstance(on, type) or isinstance(getattr(on, "__self__", None), Box):
+        raise TypeError(
+            f"{what} must be a part of a box (box.interior, box.face(t=0)), Points, or a function of a "
+            f"key that returns Points; found {found(on)}."
+        )
+    require_arguments(f"{what}, if it is not a part of a box such as box.face(t=0),", on, ("key",))
+
+
+def _rows_at(condition: Condition, u: Any, point: Point, phi: Any) -> list[Array]:
+    """What the equation gives at one point: the only place where one is called."""
+    return _components(condition, ask(describe(condition), condition.equation, u, point, phi, phi=phi))
+
+
 def _point(names: tuple[str, ...], where: dict[str, Any]) -> Point:
     return Point(names, where["coords"], where["partners"], where["data"])
 
@@ -145,10 +166,12 @@ def _is_positive(x: Any) -> bool:
 def _components(condition: Condition, out: Any) -> list[Array]:
     several = isinstance(out, tuple | list)
     for row in out if several else [out]:
-        if not (isinstance(row, Jet) or eqx.is_array_like(row)):
+        if isinstance(row, Jet):
+            not_called(row)
+        if not eqx.is_array_like(row):
             raise ValueError(
                 f"{describe(condition)}: the equation must return one number per point (or a tuple of "
-                f"numbers); found {type(row).__name__}."
+                f"numbers); found {found(row)}." + (" Does it say `return`?" if row is None else "")
             )
     rows = [jnp.asarray(row) for row in (out if several else [out])]
     if not rows or (several and condition.kind == "Energy"):
@@ -161,10 +184,12 @@ def _components(condition: Condition, out: Any) -> list[Array]:
             raise ValueError(
                 f"{describe(condition)}: the equation must return one number per point (or a tuple of "
                 f"numbers); found an array of shape {row.shape}. Equations are written for one point: "
-                "a parameter given as an array has to be indexed or interpolated there."
+                "a parameter given as an array has to be indexed or interpolated there; for many φ at "
+                "once pass batch=True."
             )
         if not jnp.issubdtype(row.dtype, jnp.floating):
             raise ValueError(
                 f"{describe(condition)}: the equation must return a real number; found {row.dtype}."
+                + (" Return what should be zero: u() - 1, not u() == 1." if row.dtype == bool else "")
             )
     return rows

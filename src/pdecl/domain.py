@@ -1,15 +1,17 @@
 """A box of named coordinates and the places in it where conditions hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 
-from .points import Points
-from .rules import Gauss, Grid, LowDiscrepancy, Rule, Uniform, per_axis, tensor
+from .mistakes import found
+from .points import RESERVED, Points
+from .rules import Gauss, Grid, LowDiscrepancy, Rule, Uniform, per_axis, require_count, tensor
 
 
 @dataclass(frozen=True, init=False)
@@ -22,14 +24,16 @@ class Box:
     names: tuple[str, ...]
     bounds: tuple[tuple[float, float], ...]
 
-    def __init__(self, **bounds: tuple[float, float]):
+    def __init__(self, *unnamed: Any, **bounds: tuple[float, float]):
+        if unnamed:
+            raise TypeError("Box: name the coordinates, as in Box(x=(0, 1), t=(0, 2)).")
         if not bounds:
             raise ValueError("Box: name at least one coordinate, as in Box(x=(0, 1)).")
         for name, pair in bounds.items():
             if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(map(_is_number, pair))):
                 raise TypeError(f"Box: {name} must be a pair of numbers, (low, high); found {pair!r}.")
             low, high = pair
-            if name in ("normal", "index", "at") or name.startswith("_"):
+            if name in ("normal", *RESERVED) or name.startswith("_"):
                 raise ValueError(f"Box: {name!r} cannot name a coordinate.")
             if not (np.isfinite(low) and np.isfinite(high) and low < high):
                 raise ValueError(f"Box: {name} must run from low to high; found ({low}, {high}).")
@@ -47,12 +51,13 @@ class Box:
             raise ValueError("face: name one coordinate and its value, as in box.face(t=0).")
         ((name, value),) = where.items()
         bounds = self.bounds[self.axis(name)]
-        if value not in bounds:
+        near = [_is_number(value) and abs(value - b) <= 1e-9 * (bounds[1] - bounds[0]) for b in bounds]
+        if not any(near):
             raise ValueError(
-                f"face: {name}={value} is no face of the box; {name} runs from {bounds[0]} to "
+                f"face: {name}={value!r} is no face of the box; {name} runs from {bounds[0]} to "
                 f"{bounds[1]}."
             )
-        return Region(self, ((self.axis(name), bounds.index(value)),))
+        return Region(self, ((self.axis(name), near.index(True)),))
 
     def faces(self, *names: str) -> "Region":
         """Both faces of each named coordinate; all faces of the box if none is named."""
@@ -68,13 +73,26 @@ class Box:
 
     def mesh(self, *counts: int) -> Float[Array, "n d"]:
         """Evenly spaced points, ends included, to look at a solution: `box.mesh(101, 101)`."""
+        for count in counts:
+            require_count("mesh: counts", count)
         axes = [
             np.linspace(*bounds, count)
             for bounds, count in zip(self.bounds, per_axis(counts, len(self.names)), strict=True)
         ]
         return jnp.asarray(tensor(axes, len(axes)))
 
+    def outside(self, coords: Float[ArrayLike, "n d"]) -> Bool[np.ndarray, " n"]:
+        """Which points are NaN or not in the box, edges included."""
+        given, (low, high) = np.asarray(coords, float), np.asarray(self.bounds).T
+        slack = 1e-9 * (high - low)
+        return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
+
     def axis(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"coordinates are named by strings, {', '.join(map(repr, self.names))}; "
+                f"found {found(name)}."
+            )
         if name not in self.names:
             raise ValueError(
                 f"unknown coordinate {name!r}; the domain's coordinates are {', '.join(self.names)}."
@@ -107,9 +125,10 @@ class Region:
         """The midpoints of `counts` cells along each coordinate."""
         return replace(self, rule=Grid(counts))
 
-    def gauss(self, *nodes: int, cells: int | tuple[int, ...] = 1) -> "Region":
+    def gauss(self, *nodes: int, cells: int | Sequence[int] = 1) -> "Region":
         """Gauss–Legendre quadrature, in each of `cells` cells along each coordinate."""
-        return replace(self, rule=Gauss(nodes, cells if isinstance(cells, tuple) else (cells,)))
+        several = tuple(cells) if isinstance(cells, tuple | list) else (cells,)
+        return replace(self, rule=Gauss(nodes, several))
 
     def draw(self, key: PRNGKeyArray | None, count: int) -> Points:
         """Points with weights that add up to the region's measure.

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .points import Point, known_partner
+from .mistakes import found
+from .points import OPERATORS, Point, known_partner
 
 Axes = tuple[int, ...]
 
@@ -26,17 +27,33 @@ class Jet:
     def __init__(self, read: Callable[[Entry], Any], point: Point, unknown: str, place: str = ""):
         self._read, self._point, self._unknown, self._place = read, point, unknown, place
 
-    def __call__(self) -> Any:
+    def __call__(self, *elsewhere: Any) -> Any:
+        if elsewhere:
+            name = self._unknown
+            raise TypeError(
+                f"{name}() is the value at the condition's own point and takes no arguments; at a "
+                f'partner point it is {name}.at("opposite")(). Derivatives are {name}.d("x").'
+            )
         return self.d()
 
     def d(self, *coordinates: str) -> Any:
         """The derivative by each named coordinate in turn, of any order, mixed as one likes."""
         names = self._point._names
         for name in coordinates:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f'.d() takes names of coordinates, .d("{names[0]}", "{names[0]}") for the second '
+                    f"derivative; found {found(name)}."
+                )
             if name not in names:
                 raise ValueError(
                     f"unknown coordinate {name!r} in .d(); the domain's coordinates are "
                     f"{', '.join(names)}."
+                    + (
+                        f" A second derivative is .d({name[0]!r}, {name[1]!r})."
+                        if len(name) == 2
+                        else ""
+                    )
                 )
         # Derivatives commute, so one order of the axes stands for all of them.
         axes = tuple(sorted(names.index(name) for name in coordinates))
@@ -52,19 +69,25 @@ class Jet:
         known_partner(partner, self._point._partners)
         return Jet(self._read, self._point.at(partner), self._unknown, partner)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        here = self._unknown
+        raise AttributeError(
+            f'{here} has no {name!r}: write {here}() for its value, {here}.d("x") for a derivative, '
+            f"{here}.dn() for the one along the normal."
+        )
 
-def _not_called(jet: Jet, *_: Any) -> Any:
+
+def not_called(jet: Jet, *_: Any, **__: Any) -> Any:
     name = jet._unknown
     raise TypeError(
         f'{name} stands for a function: write {name}() for its value, {name}.d("x") for a derivative.'
     )
 
 
-for _operator in ("add", "sub", "mul", "truediv", "pow", "matmul"):
-    setattr(Jet, f"__{_operator}__", _not_called)
-    setattr(Jet, f"__r{_operator}__", _not_called)
-for _operator in ("neg", "abs", "jax_array", "lt", "le", "gt", "ge"):
-    setattr(Jet, f"__{_operator}__", _not_called)
+for _operator in (*OPERATORS, "eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Jet, f"__{_operator}__", not_called)
 
 
 class Fields:
@@ -72,6 +95,22 @@ class Fields:
 
     def __init__(self, jets: Mapping[str, Jet]):
         self._jets = dict(jets)
+
+    def __call__(self, *_: Any) -> Any:
+        self._several()
+
+    def __getitem__(self, _: Any) -> Any:
+        self._several()
+
+    def __iter__(self) -> Any:
+        self._several()
+
+    def _several(self) -> None:
+        first, *others = self._jets
+        raise TypeError(
+            f"the unknowns are {', '.join(self._jets)}, so the first argument holds a function for "
+            f'each: write w.{first}() for a value, w.{others[0]}.d("x") for a derivative.'
+        )
 
     def __getattr__(self, name: str) -> Jet:
         if name.startswith("__") or name not in self._jets:

@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Shaped
 
+from .mistakes import found
 from .rules import tensor
+
+# What arithmetic and NumPy call on an object.
+OPERATORS = [
+    *(side + name for name in ("add", "sub", "mul", "truediv", "pow", "matmul") for side in ("", "r")),
+    *("neg", "abs", "getitem", "iter", "float", "array", "array_ufunc"),
+]
+RESERVED = ("index", "at")  # what a point has of its own
 
 Lattice = tuple[tuple[float, float, int], ...]
 
@@ -45,7 +53,7 @@ class Points(eqx.Module):
         lattice: Lattice | None = None,
         **data: Any,
     ):
-        coords = _floats(coords)
+        coords = _floats("coords", coords)
         if coords.ndim != 2:
             raise ValueError(
                 f"Points: coords must have shape (n, d), one row per point; found {coords.shape}."
@@ -54,9 +62,11 @@ class Points(eqx.Module):
         if n == 0:
             raise ValueError("Points: coords holds no points; a condition needs at least one.")
         self.coords = coords
-        self.weights = jnp.full(n, 1.0 / n) if weights is None else _floats(weights)
-        self.partners = {name: _floats(other) for name, other in (partners or {}).items()}
-        self.data = {name: jnp.asarray(values) for name, values in data.items()}
+        self.weights = jnp.full(n, 1.0 / n) if weights is None else _floats("weights", weights)
+        self.partners = {
+            name: _floats(f"partner {name!r}", other) for name, other in (partners or {}).items()
+        }
+        self.data = {name: _array(name, values) for name, values in data.items()}
         self.lattice = lattice
         if lattice is not None and is_concrete(coords) and not _same(coords, lattice_points(lattice)):
             raise ValueError(
@@ -70,6 +80,8 @@ class Points(eqx.Module):
                     f"Points: partner {name!r} must have shape {(n, d)}; found {other.shape}."
                 )
         for name, values in self.data.items():
+            if name in RESERVED or name.startswith("_"):
+                raise ValueError(f"Points: {name!r} cannot name data: points use it themselves.")
             if values.shape[:1] != (n,):
                 raise ValueError(
                     f"Points: {name!r} must have one entry for each of the {n} points; "
@@ -112,6 +124,15 @@ class Point:
         return Point(self._names, self._partners[known_partner(partner, self._partners)], {}, {})
 
 
+def _no_array(point: Point, *_: Any, **__: Any) -> Any:
+    coordinates = ", ".join(f"z.{name}" for name in point._names)
+    raise TypeError(f"z stands for a point: write {coordinates} for its coordinates.")
+
+
+for _operator in OPERATORS:
+    setattr(Point, f"__{_operator}__", _no_array)
+
+
 def known_partner(name: str, partners: Mapping[str, Any]) -> str:
     if name not in partners:
         there = ", ".join(partners) or "none"
@@ -128,6 +149,15 @@ def _same(one: Any, other: Any) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def _floats(x: Any) -> Array:
-    x = jnp.asarray(x)
+def _floats(name: str, x: Any) -> Array:
+    x = _array(name, x)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        raise TypeError(f"Points: {name} must be real numbers; found {x.dtype}.")
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
+
+
+def _array(name: str, x: Any) -> Array:
+    try:
+        return jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"Points: {name} must be an array of numbers; found {found(x)}.") from error

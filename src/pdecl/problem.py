@@ -11,10 +11,11 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .condition import Condition, asks_for
+from .condition import Condition, asks_for, describe
 from .domain import Box, Region
+from .mistakes import ask, found, in_words, require_arguments, require_key
 from .points import Points, is_concrete
-from .rules import LowDiscrepancy
+from .rules import LowDiscrepancy, require_count
 
 
 class Problem(eqx.Module):
@@ -49,22 +50,29 @@ class Problem(eqx.Module):
     ):
         if not isinstance(domain, Box):
             raise TypeError(f"Problem: `domain` must be a Box; found {type(domain).__name__}.")
-        if isinstance(conditions, Condition):
-            raise TypeError("Problem: `conditions` must hold Fit, Enforce and Energy, in a list.")
+        if not isinstance(conditions, list | tuple):
+            raise TypeError(
+                "Problem: `conditions` must hold Fit, Enforce and Energy, in a list; "
+                f"found {found(conditions)}."
+            )
         if not conditions:
             raise ValueError("Problem: `conditions` is empty; state at least one.")
         for condition in conditions:
             if not isinstance(condition, Condition):
                 raise TypeError(
-                    "Problem: `conditions` must hold Fit, Enforce and Energy; "
-                    f"found {type(condition).__name__}."
+                    f"Problem: `conditions` must hold Fit, Enforce and Energy; found {found(condition)}."
                 )
-        if not unknowns or len(set(unknowns)) != len(unknowns) or isinstance(unknowns, str):
-            raise ValueError(f"Problem: `unknowns` must be distinct names; found {unknowns!r}.")
+        if not _are_names(unknowns):
+            raise ValueError(
+                f'Problem: `unknowns` must be distinct names, ("u", "v"); found {unknowns!r}.'
+            )
         self.domain, self.conditions = domain, tuple(conditions)
         self.parameter, self.unknowns = parameter, tuple(unknowns)
+        _require_distinct(self.names())
         self.places = _places([condition.on for condition in conditions])
-        self.phi_like = None if parameter is None else jax.eval_shape(parameter, jr.key(0))
+        for condition in conditions:
+            self._require_place(condition)
+        self.phi_like = None if parameter is None else _shapes_of(parameter)
         if parameter is not None:
             self._rehearse(self.phi_like)
 
@@ -74,6 +82,9 @@ class Problem(eqx.Module):
         Sets without a number of their own get one that suits a basis of `size` functions: see
         `default_count`. Without a key the points are always the same.
         """
+        require_count("draw: `size`", size)
+        if key is not None:
+            require_key(key, "draw")
         sets = self.sets()
         keys = [None] * len(sets) if key is None else list(jr.split(key, len(sets)))
         return tuple(
@@ -122,38 +133,60 @@ class Problem(eqx.Module):
         """`count` parameters drawn from the law, stacked along a first axis."""
         if self.parameter is None:
             raise ValueError("this Problem has no law: state it with `parameter=lambda key: ...`.")
+        require_key(key, "sample")
+        require_count("sample: `count`", count)
         return jax.vmap(self.parameter)(jr.split(key, count))
 
     def check(self, phi: Any, batch: bool = False) -> Any:
         """φ as arrays, or a clear error: wrong structure, wrong shape, NaN."""
         phi = jax.tree.map(_number, phi)
+        law = self.phi_like
+        if law is not None and str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
+            raise ValueError(f"phi is {in_words(phi)}; {_wanted(law, phi)}")
         for leaf in jax.tree.leaves(phi):
             if is_concrete(leaf) and not np.all(np.isfinite(leaf)):
                 raise ValueError("phi has entries that are NaN or infinite.")
             if batch and leaf.ndim == 0:
-                raise ValueError("phi: with batch=True every array needs a first axis, one φ each.")
+                raise ValueError(
+                    "phi: with batch=True every array needs a first axis, one φ each; found one number."
+                )
         if batch and len({leaf.shape[0] for leaf in jax.tree.leaves(phi)}) > 1:
             lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phi)})
             raise ValueError(
                 f"phi: with batch=True all arrays need the same first axis; found {lengths}."
             )
-        if self.parameter is None:
+        if law is None:
             return phi
-        law = self.phi_like
-        if str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
-            raise ValueError(
-                f"phi is built as {jax.tree.structure(phi)}, but the problem's parameter is built as "
-                f"{jax.tree.structure(law)}."
-            )
-        for want, have in zip(jax.tree.leaves(law), jax.tree.leaves(phi), strict=True):
+        leaves = jax.tree_util.tree_leaves_with_path(law)
+        for (path, want), have in zip(leaves, jax.tree.leaves(phi), strict=True):
             if have.shape[batch:] != want.shape:
                 raise ValueError(
-                    f"phi has an array of shape {have.shape}, but the problem's parameter has shape "
-                    f"{want.shape} there"
+                    f"phi{jax.tree_util.keystr(path)} is {in_words(have)}, but by the problem's law it "
+                    f"is {in_words(want)}"
                     + (", after a first axis for the batch." if batch else ".")
                     + (" For many φ at once pass batch=True." if not batch else "")
                 )
         return phi
+
+    def check_points(self, points: Any, name: str = "points") -> tuple[Points, ...]:
+        """Points for each of `sets()`, as `draw` returns them, or a clear error."""
+        several = isinstance(points, tuple | list)
+        wrong = [part for part in points if not isinstance(part, Points)] if several else [points]
+        if wrong:
+            raise TypeError(
+                f"`{name}` must be what problem.draw(size, key) returns, a tuple with Points for each "
+                f"of the {len(self.sets())} sets that conditions hold on; found {found(wrong[0])}"
+                + (" in it" if several else "")
+                + ". Coordinates of one's own are pdecl.Points(coords)."
+            )
+        if len(points) != len(self.sets()):
+            raise ValueError(
+                f"`{name}` holds {len(points)} sets; the problem has {len(self.sets())}: "
+                "make them with problem.draw(size, key)."
+            )
+        for part in points:
+            self._require_columns(part)
+        return tuple(points)
 
     def _draw_set(self, index: int, on: Any, size: int, key: PRNGKeyArray | None) -> Points:
         if isinstance(on, Region):
@@ -161,17 +194,42 @@ class Problem(eqx.Module):
         elif isinstance(on, Points):
             points = on
         else:
-            points = on(key)
+            points = ask("a function given as `on` (a sampler: key -> Points)", on, key)
             if not isinstance(points, Points):
-                raise TypeError(
-                    f"`on` is a function, so it must return Points; found {type(points).__name__}."
-                )
-        if points.coords.shape[1] != len(self.domain.names):
+                raise TypeError(f"`on` is a function, so it must return Points; found {found(points)}.")
+        self._require_columns(points)
+        return points
+
+    def _require_columns(self, points: Points) -> None:
+        names = self.domain.names
+        if points.coords.shape[1] != len(names):
             raise ValueError(
                 f"points have {points.coords.shape[1]} coordinates; the domain has "
-                f"{len(self.domain.names)}: {', '.join(self.domain.names)}."
+                f"{len(names)}: {', '.join(names)}."
             )
-        return points
+        if taken := [name for name in points.data if name in names]:
+            raise ValueError(
+                f"points have data called {taken[0]!r}, which is a coordinate of the domain: give it "
+                "another name."
+            )
+
+    def _require_place(self, condition: Condition) -> None:
+        """That a condition holds at points of this domain, as far as is known before any are drawn."""
+        on, what = condition.on, f"{describe(condition)}: `on`"
+        if isinstance(on, Region) and on.box.names != self.domain.names:
+            raise ValueError(
+                f"{what} is a part of a box of {', '.join(on.box.names)}, but the domain's coordinates "
+                f"are {', '.join(self.domain.names)}."
+            )
+        if not isinstance(on, Points):
+            return
+        self._require_columns(on)
+        if is_concrete(on.coords) and (outside := self.domain.outside(on.coords)).any():
+            row, columns = int(np.argmax(outside)), ", ".join(self.domain.names)
+            raise ValueError(
+                f"{what}: {outside.sum()} of {len(on)} points are outside the domain, the first of them "
+                f"row {row}: {np.asarray(on.coords)[row]}. Columns are {columns}."
+            )
 
     def _rehearse(self, phi: Any) -> None:
         """Calls every condition once on shapes, so that a mistake in one shows where it is stated."""
@@ -179,6 +237,11 @@ class Problem(eqx.Module):
             if isinstance(condition.on, Region | Points):
                 points = self._draw_set(0, condition.on, 1, jr.key(0))
                 asks_for(condition, self.unknowns, self.domain.names, points, phi)
+
+
+def require_problem(problem: Any, where: str) -> None:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"{where}: the first argument must be a Problem; found {found(problem)}.")
 
 
 def default_count(problem: Problem, index: int, size: int) -> int:
@@ -213,6 +276,58 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _number(leaf: Any) -> Any:
-    if not eqx.is_array_like(leaf):
-        raise TypeError(f"phi must be made of numbers and arrays; found {type(leaf).__name__}.")
-    return jnp.asarray(leaf)
+    if not eqx.is_array_like(leaf) or getattr(leaf, "dtype", None) == np.dtype(object):
+        advice = ": write np.asarray(phi)." if hasattr(leaf, "__array__") else "."
+        raise TypeError(f"phi must be made of numbers and arrays; found {found(leaf)}{advice}")
+    number = jnp.asarray(leaf)
+    if not (jnp.issubdtype(number.dtype, np.number) or number.dtype == bool):
+        raise TypeError("phi must be made of numbers and arrays; found a random key.")
+    if jnp.issubdtype(number.dtype, jnp.complexfloating):
+        raise TypeError(
+            "phi must be real; found complex numbers: pass real and imaginary part as two arrays."
+        )
+    return number
+
+
+def _wanted(law: Any, phi: Any) -> str:
+    """What the problem's φ is, and how this one differs from it."""
+    words = f"by the problem's law it is {in_words(law)}"
+    if phi is None:
+        return f"{words}: pass one, solve(problem, basis, phi)."
+    if isinstance(law, dict) and isinstance(phi, dict):
+        parts = [f"{key!r} is missing" for key in law if key not in phi]
+        parts += [f"{key!r} is not known" for key in phi if key not in law]
+        return f"{words}{': ' if parts else ''}{', '.join(parts)}."
+    if isinstance(phi, list | tuple) and hasattr(law, "shape"):
+        return f"{words}: write jnp.asarray(phi)."
+    return f"{words}."
+
+
+def _shapes_of(parameter: Any) -> Any:
+    """One φ as shapes."""
+    law = "the law of φ (`parameter`)"
+    if not callable(parameter):
+        raise TypeError(
+            f"Problem: `parameter` must be a function key -> φ; found {found(parameter)}. Numbers go to "
+            "`solve`, or to `fit` as `phis=`."
+        )
+    require_arguments(f"Problem: {law}", parameter, ("key",))
+    like = ask(f"Problem: {law}", jax.eval_shape, parameter, jr.key(0))
+    if any(jnp.issubdtype(leaf.dtype, jnp.complexfloating) for leaf in jax.tree.leaves(like)):
+        raise TypeError(f"Problem: {law} must return real numbers; found complex ones.")
+    return like
+
+
+def _are_names(unknowns: Any) -> bool:
+    if not isinstance(unknowns, tuple | list) or not unknowns or len(set(unknowns)) != len(unknowns):
+        return False
+    return all(isinstance(u, str) and u.isidentifier() and u[0] != "_" for u in unknowns)
+
+
+def _require_distinct(names: tuple[str, ...]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"Problem: two conditions are called {name!r}; residuals are reported by name, so give "
+                "them different ones."
+            )

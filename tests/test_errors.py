@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import jaxtyping
 import numpy as np
+import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -533,8 +534,139 @@ class TestBasis:
             pdecl.solve(problem, BASIS)
 
     def test_something_that_is_no_function(self):
-        with says("basis", "found int", error=TypeError):
+        with says("basis", "found 3", error=TypeError):
             pdecl.solve(ONE, 3)
+        with says("the basis is the class MLP: make one, MLP(problem, size", error=TypeError):
+            pdecl.solve(ONE, pdecl.MLP)
+        with says("must be a function of two arguments, (x, phi)", "found one of (x)", error=TypeError):
+            pdecl.solve(ONE, lambda x: x)
+
+    @pytest.mark.parametrize(
+        ("basis", "words"),
+        [
+            (lambda x, phi: [x[0], x[1]], "returned a list of 2"),
+            (lambda x, phi: None, "returned None"),
+            (lambda x, phi: 1j * x, "real numbers; for 'u' found complex128"),
+            (lambda x, phi: jnp.ones(2, int), "real numbers; for 'u' found int64"),
+        ],
+    )
+    def test_other_outputs(self, basis, words):
+        with says("the basis must return", words):
+            pdecl.solve(ONE, basis)
+
+    def test_what_jax_cannot_trace(self):
+        with says("the basis: ", "Write jnp.where", error=TypeError):
+            pdecl.solve(ONE, lambda x, phi: x if x[0] > 0 else -x)
+        with says("the basis: ", "Write jnp.sin for np.sin", error=TypeError):
+            pdecl.solve(ONE, lambda x, phi: np.sin(x))
+        with pytest.raises(ZeroDivisionError) as caught:
+            pdecl.solve(ONE, lambda x, phi: x / (1 // 0))
+        assert "raised in the basis (test_errors.py, line" in notes(caught)
+
+    def test_one_made_for_another_problem(self):
+        rod = pdecl.Box(x=(0, 1))
+        other = pdecl.Problem(rod, [pdecl.Fit(VALUE, on=rod.interior)])
+        for here, there in [(ONE, other), (other, ONE)]:
+            net = pdecl.MLP(there, 4, 4, 1, key=jr.key(0))
+            with says("a network made for the coordinates", "make it with the problem"):
+                pdecl.solve(here, net)
+        with says("a network made for the coordinates x was given a point of shape (2,)"):
+            pdecl.solve(ONE, pdecl.Mollified(BASIS, rod.faces()))
+
+
+class TestNetworks:
+    KINDS = (pdecl.MLP, pdecl.DeepONet, pdecl.GatedDeepONet, pdecl.Modulated)
+    LAW = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)], parameter=jr.uniform)
+
+    @pytest.mark.parametrize("kind", [*KINDS, pdecl.FNO])
+    def test_wrong_ingredients(self, kind):
+        name = kind.__name__
+        with says(
+            f"{name}: `key` must be a random key", "found 0", "jax.random.key(0)", error=TypeError
+        ):
+            kind(self.LAW, 4, key=0)
+        with says(f"{name}: `key` must be a single key; found 2 of them"):
+            kind(self.LAW, 4, key=jr.split(jr.key(0)))
+        with says(f"{name}: the first argument must be a Problem; found Box", error=TypeError):
+            kind(BOX, 4, key=jr.key(0))
+        with says(f"{name}: `activation` must be a function", "found 'tanh'", error=TypeError):
+            kind(self.LAW, 4, activation="tanh", key=jr.key(0))
+        with says(f"{name}: `activation`", "Write jnp.sin for np.sin", error=TypeError):
+            kind(self.LAW, 4, activation=np.tanh, key=jr.key(0))
+
+    def test_wrong_numbers(self):
+        make = lambda *args, **kwargs: pdecl.MLP(ONE, *args, **kwargs, key=jr.key(0))
+        for size in (0, 4.0, [4, 4]):
+            with says("size must be a whole number of at least 1; found", repr(size)):
+                make(size)
+        for frequency in (0, -1.0, "1", np.nan):
+            with says("MLP: `frequency` must be a positive number; found", repr(frequency)):
+                make(4, frequency=frequency)
+
+    def test_a_kinked_activation(self):
+        with pytest.warns(UserWarning, match="relu has no second derivative"):
+            pdecl.MLP(ONE, 4, 4, 1, activation=jax.nn.relu, key=jr.key(0))
+
+    def test_features(self):
+        for features, words in [("periodic", "'periodic'"), (pdecl.Periodic, "the class Periodic")]:
+            with says("`features` must be a function of a point", words, error=TypeError):
+                pdecl.MLP(ONE, 4, features=features, key=jr.key(0))
+        with says("Periodic: name the coordinates that repeat"):
+            pdecl.Periodic(ONE)
+        with says("Periodic: the first argument must be a Problem; found Box", error=TypeError):
+            pdecl.Periodic(BOX, "x")
+
+    def test_wrappers(self):
+        for wrap in (pdecl.InSingle, lambda inner: pdecl.Mollified(inner, BOX.faces())):
+            with says("`inner` is the class MLP", error=TypeError):
+                wrap(pdecl.MLP)
+        with says("ExactInitial: `value` must be a function of (z, phi)", "found 0.0", error=TypeError):
+            pdecl.ExactInitial(BASIS, BOX.face(t=0), 0.0)
+        with says("ExactInitial: `value`", "(z, phi); found one of (x)", error=TypeError):
+            pdecl.ExactInitial(BASIS, BOX.face(t=0), lambda x: x)
+        with says("ExactInitial: `value`: ", "Write jnp.sin for np.sin", error=TypeError):
+            pdecl.solve(ONE, pdecl.ExactInitial(BASIS, BOX.face(t=0), lambda z, phi: np.sin(z.x)))
+        with says("Creased: `front` must be a Problem; found None", error=TypeError):
+            pdecl.Creased(BASIS, None, 1)
+
+
+class TestFit:
+    LAW = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)], parameter=jr.uniform)
+    NET = pdecl.MLP(LAW, 2, 2, 1, key=jr.key(0))
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"steps": 1.5}, "fit: steps must be a whole number of at least 1; found 1.5"),
+            ({"steps": 0}, "fit: steps must be a whole number"),
+            ({"batch": 0}, "fit: batch must be a whole number of at least 1; found 0"),
+            ({"batch": True}, "fit: batch must be a whole number"),
+            ({"key": 0}, "fit: `key` must be a random key of JAX; found 0"),
+            ({"optimiser": 1e-3}, "must be one of Optax, such as optax.adam(1e-3); found 0.001"),
+            ({"optimiser": optax.adam}, ("`optimiser` must be one of Optax", "the function adam")),
+            ({"optimiser": optax.GradientTransformation}, "found the class GradientTransformation"),
+            ({"problem": NET}, "fit: the first argument must be a Problem; found MLP"),
+            ({"problem": ONE}, ("no law of φ", "phis=")),
+            ({"basis": pdecl.MLP}, "fit: the basis is the class MLP"),
+            ({"basis": BASIS}, ("no numbers to train", "found the function")),
+            ({"judge": [VALUE]}, ("`judge` must be a Problem", "found a list")),
+            ({"watch": 3}, "`watch` must be a function of the basis; found 3"),
+            ({"watch": lambda basis: 0.5}, ("`watch` must return numbers by name", "found 0.5")),
+            ({"checkpoints": "folder"}, ("`checkpoints` must be pdecl.Checkpoints", "'folder'")),
+        ],
+    )  # fmt: skip
+    def test_arguments_are_looked_at_first(self, options, words, capsys):
+        given = {"problem": self.LAW, "basis": self.NET, "optimiser": optax.adam(1e-3)} | options
+        given = {"steps": 1, "key": jr.key(0), "progress": "watch" not in options} | given
+        words = words if isinstance(words, tuple) else (words,)
+        with says(*words, error=(TypeError, ValueError)):
+            pdecl.fit(**given)
+        assert capsys.readouterr().err == ""
+
+    def test_a_law_that_ignores_its_key(self):
+        law = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)], parameter=lambda key: jnp.ones(()))
+        with pytest.warns(UserWarning, match="the same φ for every key"):
+            pdecl.fit(law, self.NET, optax.sgd(0.1), steps=1, key=jr.key(0), progress=False)
 
 
 class TestSolve:

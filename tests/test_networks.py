@@ -1,5 +1,8 @@
 """The bases that come with pdecl, and bases of one's own."""
 
+import copy
+import pickle
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -159,3 +162,43 @@ def test_elements_are_galerkins_method_where_the_coefficient_jumps():
 def test_values_of_the_wrong_shape_are_refused():
     with pytest.raises(ValueError, match=r"n_x, n_y, N"):
         pdecl.solve(problem, pdecl.GridBasis(box, jnp.ones((5, 7))))
+
+
+def initial(z, phi):
+    return jnp.sin(z.x)
+
+
+field = pdecl.Problem(
+    square,
+    [pdecl.Fit(lambda u, z, phi: u(), on=square.interior)],
+    parameter=lambda key: jr.normal(key, (8, 8)),
+)
+scalar = pdecl.Problem(box, [value], parameter=jr.uniform)
+mlp = pdecl.MLP(scalar, 3, 4, 1, key=jr.key(0))
+fno = pdecl.FNO(field, 3, 4, 1, 2, slopes=True, key=jr.key(0))
+
+
+@pytest.mark.parametrize(
+    "basis",
+    [
+        mlp,
+        pdecl.MLP(scalar, 3, 4, 1, jax.nn.silu, features=pdecl.Periodic(scalar, "x"), key=jr.key(0)),
+        pdecl.DeepONet(scalar, 3, 4, 1, key=jr.key(0)),
+        pdecl.GatedDeepONet(scalar, 3, 4, 1, key=jr.key(0)),
+        pdecl.Modulated(scalar, 3, 4, 1, code=2, key=jr.key(0)),
+        fno,
+        pdecl.ElementBasis(square, pdecl.Products(fno, degree=1)),
+        pdecl.Mollified(mlp, box.faces()),
+        pdecl.ExactInitial(mlp, box.face(y=0), initial),
+        pdecl.InSingle(mlp),
+        pdecl.networks.Thinned(fno, 4),
+    ],
+    ids=lambda basis: type(basis).__name__,
+)
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy])
+def test_networks_can_be_pickled_and_copied(basis, copied):
+    """With the same arrays and the very functions that they had, so that nothing compiles anew."""
+    other = copied(basis)
+    assert jax.tree.structure(other) == jax.tree.structure(basis)
+    for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(basis), strict=True):
+        assert np.array_equal(a, b) if eqx.is_array(a) else a is b

@@ -250,7 +250,7 @@ def test_metrics_are_taken_at_steps_spaced_in_the_logarithm(tmp_path):
     [
         ({"method": "medium"}, "method must be one of hard, soft"),
         ({"mean": "median"}, "mean must be one of log, mean"),
-        ({"batch": 0}, "batch must be at least 1"),
+        ({"batch": 0}, "batch must be a whole number of at least 1"),
         ({"phis": jnp.ones(3), "batch": 4}, "3 φ were given for batches of 4"),
         ({"phis": jnp.array([1.0, jnp.nan]), "batch": 1}, "NaN"),
     ],

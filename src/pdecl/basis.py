@@ -29,8 +29,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .jet import Axes, derivatives
+from .mistakes import ask, found, in_words, require_arguments
 from .points import Lattice
 
+_ADVICE = (
+    " A network of the point alone goes into a module with `def __call__(self, x, phi)`; one from φ to "
+    "values on a grid becomes a basis as ElementBasis(box, network)."
+)
 _CHUNK = 2048  # points evaluated together where the N functions are not held
 
 Basis = Any  # callable, or with `jets`
@@ -44,18 +49,35 @@ def specialise(basis: Basis, phi: Any) -> Basis:
 
 def sizes(basis: Basis, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
     """How many functions each unknown has, found from shapes alone; checks what the basis returns."""
-    if not (callable(basis) or hasattr(basis, "jets") or hasattr(basis, "at")):
-        raise TypeError(f"the basis must be a function of (x, phi); found {type(basis).__name__}.")
+    require_basis(basis)
     coords = jax.ShapeDtypeStruct((1, dim), jnp.zeros(()).dtype)
-    out = jax.eval_shape(lambda x, phi: _raw(specialise(basis, phi), x, phi, {()})[()], coords, phi)
-    shapes = {unknown: leaf.shape for unknown, leaf in _by_unknown(out, unknowns).items()}
-    for unknown, shape in shapes.items():
-        if len(shape) != 2 or shape[1] == 0:
+    values = lambda x, phi: _raw(specialise(basis, phi), x, phi, {()})[()]
+    out = _by_unknown(ask("the basis", jax.eval_shape, values, coords, phi, phi=phi), unknowns)
+    for unknown, leaf in out.items():
+        shape = getattr(leaf, "shape", None)
+        if shape is None or len(shape) != 2 or shape[1] == 0:
+            what = in_words(leaf) if shape is None else f"shape {shape[1:]}"
             raise ValueError(
                 f"the basis must return one value for each of its functions at a point, an array of "
-                f"shape (N,); for {unknown!r} it returned shape {shape[1:]}."
+                f"shape (N,); for {unknown!r} it returned {what}."
+                + (" Write jnp.stack([...])." if isinstance(leaf, list | tuple) else "")
             )
-    return {unknown: shape[1] for unknown, shape in shapes.items()}
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(f"the basis must return real numbers; for {unknown!r} found {leaf.dtype}.")
+    return {unknown: leaf.shape[1] for unknown, leaf in out.items()}
+
+
+def require_basis(basis: Any, what: str = "the basis") -> None:
+    """That this may be a basis, as far as can be seen without running it."""
+    if isinstance(basis, type):
+        raise TypeError(
+            f"{what} is the class {basis.__name__}: make one, {basis.__name__}(problem, size, key=key)."
+        )
+    own_way = hasattr(basis, "jets") or hasattr(basis, "at")
+    if not (callable(basis) or own_way):
+        raise TypeError(f"{what} must be a function of (x, phi); found {found(basis)}.")
+    if not own_way:
+        require_arguments(what, basis, ("x", "phi"), _ADVICE)
 
 
 def evaluate(
@@ -174,9 +196,9 @@ def _by_unknown(out: Any, unknowns: tuple[str, ...]) -> dict[str, Any]:
     if len(unknowns) == 1 and not isinstance(out, dict):
         return {unknowns[0]: out}
     if not isinstance(out, dict) or set(out) != set(unknowns):
-        found = sorted(out) if isinstance(out, dict) else type(out).__name__
+        what = sorted(out) if isinstance(out, dict) else in_words(jax.tree.map(lambda _: 0.0, out))
         raise ValueError(
             f"the problem has the unknowns {', '.join(unknowns)}, so its basis must return a "
-            f"dictionary with an array (N,) for each; found {found}."
+            f"dictionary with an array (N,) for each; found {what}."
         )
     return {unknown: out[unknown] for unknown in unknowns}

@@ -1,6 +1,7 @@
 """`fit`: trains a basis through the layer, or with a soft penalty, without solution data."""
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from typing import Any
@@ -18,10 +19,12 @@ from . import loss as losses
 from .checkpoint import Checkpoints
 from .dependence import depends
 from .history import History, watched_steps
+from .mistakes import found, require_key
 from .networks import InSingle
 from .points import Points
-from .problem import Problem
+from .problem import Problem, require_problem
 from .progress import training_bar
+from .rules import require_count
 from .solve import complete, require_precision, sizes_of
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
@@ -91,14 +94,22 @@ def fit(
     for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
         if value not in known:
             raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
+    _require_arguments(problem, basis, optimiser, judge, watch, checkpoints)
     for name, count in [("steps", steps), ("batch", batch)]:
-        if count < 1:
-            raise ValueError(f"fit: {name} must be at least 1; found {count}.")
+        require_count(f"fit: {name}", count)
+    require_key(key, "fit")
+    if phis is None:
+        _require_law(problem, batch)
     phis = None if phis is None else problem.check(phis, batch=True)
     _require_enough(phis, batch)
     if method == "soft":
         _require_sight(problem, basis)
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
+    if not jax.tree.leaves(parameters):
+        raise ValueError(
+            "fit: this basis has no numbers to train: its arrays must be fields of an Equinox module, "
+            f"which a function hides; found {found(basis)}."
+        )
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
     step = _make_step(rest, optimiser, complete(solver), method, batch, mean, fitted_too, single)
@@ -130,6 +141,50 @@ def fit(
         if steps in moments and not (history.watched and history.watched[-1]["step"] == steps):
             _observe(watch, whole(), steps, history, clock)
     return whole(), history
+
+
+def _require_arguments(
+    problem: Any, basis: Any, optimiser: Any, judge: Any, watch: Any, checkpoints: Any
+) -> None:
+    require_problem(problem, "fit")
+    bases.require_basis(basis, "fit: the basis")
+    parts = [getattr(optimiser, name, None) for name in ("init", "update")]
+    if isinstance(optimiser, type) or not all(map(callable, parts)):
+        raise TypeError(
+            f"fit: `optimiser` must be one of Optax, such as optax.adam(1e-3); found {found(optimiser)}."
+        )
+    if judge is not None and not isinstance(judge, Problem):
+        raise TypeError(
+            "fit: `judge` must be a Problem, such as problem.also(pdecl.Fit(...)); "
+            f"found {found(judge)}."
+        )
+    if judge is not None and judge.unknowns != problem.unknowns:
+        raise ValueError(
+            f"fit: `judge` has the unknowns {', '.join(judge.unknowns)}; the problem has "
+            f"{', '.join(problem.unknowns)}."
+        )
+    if watch is not None and not callable(watch):
+        raise TypeError(f"fit: `watch` must be a function of the basis; found {found(watch)}.")
+    if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
+        raise TypeError(
+            "fit: `checkpoints` must be pdecl.Checkpoints(folder, every=100); "
+            f"found {found(checkpoints)}."
+        )
+
+
+def _require_law(problem: Problem, batch: int) -> None:
+    """That there are φ to train on, and in a batch different ones."""
+    if problem.parameter is None:
+        raise ValueError(
+            "fit: this Problem has no law of φ to draw from: state it with `parameter=lambda key: ...`, "
+            "or give φ as `phis=`."
+        )
+    if batch > 1 and jax.tree.leaves(problem.phi_like) and not depends(problem.parameter, jr.key(0)):
+        warnings.warn(
+            f"fit: the law of φ gives the same φ for every key, so the {batch} φ of a batch are alike. "
+            "Draw φ with jax.random from the key (numbers of NumPy are drawn once), or pass batch=1.",
+            stacklevel=3,
+        )
 
 
 def _require_sight(problem: Problem, basis: Any) -> None:
@@ -255,9 +310,17 @@ class _Clock:
 def _observe(watch: Watch | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
     assert watch is not None
     before = clock()
-    row = {name: float(value) for name, value in watch(basis).items()}
+    row = _metrics(watch(basis))
     history.watched.append({"step": number, "seconds": before, **row})
     clock.skip(clock() - before)
+
+
+def _metrics(metrics: Any) -> dict[str, float]:
+    if not isinstance(metrics, Mapping) or any(np.ndim(value) for value in metrics.values()):
+        raise TypeError(
+            f'fit: `watch` must return numbers by name, {{"error": 0.1}}; found {found(metrics)}.'
+        )
+    return {name: float(value) for name, value in metrics.items()}
 
 
 def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .. import basis as bases
 from ..layer import weights_of
+from ..mistakes import found
 from ..problem import Problem
 from ..solvers import Cholesky, GaussNewton
 from ..system import build
@@ -40,6 +41,9 @@ class Creased(eqx.Module):
     along: int = eqx.field(static=True)
 
     def __init__(self, basis: Any, front: Problem, along: int, blur: float = 0.003):
+        bases.require_basis(basis, "Creased: `basis`")
+        if not isinstance(front, Problem):
+            raise TypeError(f"Creased: `front` must be a Problem; found {found(front)}.")
         require_counts(along=along)
         if not blur > 0:
             raise ValueError(f"Creased: blur must be positive; found {blur}.")

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..problem import Problem
 from .encoder import Encoder
 from .features import Features
+from .layers import require_parts
 from .mlp import MLP, by_unknown
 
 
@@ -39,6 +40,7 @@ class DeepONet(eqx.Module):
         *,
         key: PRNGKeyArray,
     ):
+        require_parts("DeepONet", problem, key, activation, frequency)
         trunk_key, branch_key = jr.split(key)
         self.trunk = MLP(problem, size, width, depth, activation, frequency, features, key=trunk_key)
         outputs = size * len(problem.unknowns)

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..domain import Box
-from ..problem import Problem
+from ..mistakes import ask, found, in_words
+from ..problem import Problem, require_problem
 from ..rules import require_count
 
 Features = Callable[[Float[Array, " d"]], Float[Array, " m"]]
@@ -23,6 +24,7 @@ class Scaled(eqx.Module):
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         low, high = np.asarray(self.box.bounds).T
+        require_dimension(self.box, x)
         return (x - _like(x, (low + high) / 2)) / _like(x, (high - low) / 2)
 
 
@@ -40,8 +42,11 @@ class Periodic(eqx.Module):
     waves: int = eqx.field(static=True)
 
     def __init__(self, problem: Problem, *names: str, waves: int = 1):
+        require_problem(problem, "Periodic")
         require_count("waves", waves)
-        for name in names or ("",):
+        if not names:
+            raise ValueError('Periodic: name the coordinates that repeat, as in Periodic(problem, "x").')
+        for name in names:
             problem.domain.axis(name)
         self.box, self.names, self.waves = problem.domain, names, waves
 
@@ -59,12 +64,26 @@ class Periodic(eqx.Module):
 
 def count(features: Features, dim: int) -> int:
     """How many features there are at a point; checks what the function returns."""
-    shape = jax.eval_shape(features, jax.ShapeDtypeStruct((dim,), jnp.zeros(()).dtype)).shape
-    if len(shape) != 1:
-        raise ValueError(
-            f"`features` must map a point (d,) to an array (m,); it returned shape {shape}."
+    if not callable(features) or isinstance(features, type):
+        raise TypeError(
+            f'`features` must be a function of a point, such as Periodic(problem, "x"); found '
+            f"{found(features)}."
         )
-    return shape[0]
+    point = jax.ShapeDtypeStruct((dim,), jnp.zeros(()).dtype)
+    out = ask("`features`", jax.eval_shape, lambda x: features(x), point)
+    if not hasattr(out, "shape") or len(out.shape) != 1:
+        what = f"shape {out.shape}" if hasattr(out, "shape") else in_words(out)
+        raise ValueError(f"`features` must map a point (d,) to an array (m,); it returned {what}.")
+    return out.shape[0]
+
+
+def require_dimension(box: Box, x: Float[Array, " d"]) -> None:
+    """That a point has the coordinates of the box that a network was made for."""
+    if x.shape != (len(box.names),):
+        raise ValueError(
+            f"a network made for the coordinates {', '.join(box.names)} was given a point of shape "
+            f"{x.shape}: make it with the problem that it is used for."
+        )
 
 
 def _like(x: Array, values: Any) -> Array:

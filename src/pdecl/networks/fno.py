@@ -11,11 +11,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
 from .field import FieldFeatures
-from .layers import dense, require_counts, warn_if_dependent
+from .layers import dense, require_counts, require_parts, warn_if_dependent
+from .pickling import Pickled
 from .spectral import Full, Separable
 
 
-class FNO(eqx.Module):
+class FNO(Pickled, eqx.Module):
     """The values of `size` functions on a grid from a field φ on it:
     `ElementBasis(box, FNO(problem, size=256, key=key))`.
 
@@ -66,6 +67,7 @@ class FNO(eqx.Module):
         dtype: Any = jnp.float32,
         key: PRNGKeyArray,
     ):
+        require_parts("FNO", problem, key, activation)
         hidden = max(128, size) if hidden is None else hidden
         require_counts(size=size, width=width, depth=depth, modes=modes, hidden=hidden)
         warn_if_dependent("FNO", size, hidden)

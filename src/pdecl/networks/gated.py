@@ -11,13 +11,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..problem import Problem
 from .encoder import Standard
 from .features import Features, Scaled, count
-from .layers import dense, require_counts, stack
+from .layers import dense, require_counts, require_parts, stack
 from .mlp import by_unknown
+from .pickling import Pickled
 
 Layers = tuple[eqx.nn.Linear, ...]
 
 
-class GatedDeepONet(eqx.Module):
+class GatedDeepONet(Pickled, eqx.Module):
     """The improved DeepONet of Wang, Wang and Perdikaris (2022), a soft model to stand beside.
 
     Two dense layers encode φ and the point once, as U and V. After every hidden layer z of the branch
@@ -49,6 +50,7 @@ class GatedDeepONet(eqx.Module):
         *,
         key: PRNGKeyArray,
     ):
+        require_parts("GatedDeepONet", problem, key, activation, frequency)
         require_counts(size=size, width=width, depth=depth)
         self.unknowns, self.activation = problem.unknowns, activation
         self.features, self.standard = features or Scaled(problem.domain), Standard(problem)

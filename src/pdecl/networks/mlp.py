@@ -10,10 +10,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
 from .features import Features, Scaled, count
-from .layers import dense, require_counts, stack, warn_if_dependent
+from .layers import dense, require_counts, require_parts, stack, warn_if_dependent
+from .pickling import Pickled
 
 
-class MLP(eqx.Module):
+class MLP(Pickled, eqx.Module):
     """Dense layers from a point to `size` functions for each unknown. Does not look at φ.
 
     The domain is mapped to [-1, 1] in each coordinate, and the units of the first layer switch at
@@ -47,6 +48,7 @@ class MLP(eqx.Module):
         *,
         key: PRNGKeyArray,
     ):
+        require_parts("MLP", problem, key, activation, frequency)
         require_counts(size=size, width=width, depth=depth)
         warn_if_dependent("MLP", size, width)
         self.unknowns, self.activation = problem.unknowns, activation

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..problem import Problem
 from .encoder import Encoder
 from .features import Features
-from .layers import dense, require_counts
+from .layers import dense, require_counts, require_parts
 from .mlp import MLP, by_unknown
 
 
@@ -48,6 +48,7 @@ class Modulated(eqx.Module):
         strength: float = 0.3,
         key: PRNGKeyArray,
     ):
+        require_parts("Modulated", problem, key, activation, frequency)
         require_counts(code=code)
         network_key, encoder_key, modulation_key = jr.split(key, 3)
         network = MLP(problem, size, width, depth, activation, frequency, features, key=network_key)

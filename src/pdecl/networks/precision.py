@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..basis import specialise
+from ..basis import require_basis, specialise
 from .wrappers import forward
 
 
@@ -20,6 +20,9 @@ class InSingle(eqx.Module):
     """
 
     inner: Any
+
+    def __check_init__(self) -> None:
+        require_basis(self.inner, "InSingle: `inner`")
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)

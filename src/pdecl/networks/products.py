@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..mistakes import found
 from ..rules import require_count
 from .field import FieldFeatures
 from .fno import FNO
@@ -27,6 +28,8 @@ class Products(eqx.Module):
 
     def __init__(self, channels: FNO, degree: int):
         require_count("degree", degree)
+        if not isinstance(channels, FNO):
+            raise TypeError(f"Products: `channels` must be an FNO; found {found(channels)}.")
         features, weight, bias = channels.features, channels.last.weight, channels.last.bias
         if not isinstance(features, FieldFeatures) or features.slope_scale is None:
             raise ValueError(

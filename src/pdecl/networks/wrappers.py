@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..basis import specialise
+from ..basis import require_basis, specialise
 from ..domain import Region
+from ..mistakes import ask, found, require_arguments
 from ..points import Point
+from .features import require_dimension
+from .pickling import Pickled
 
 
 class Mollified(eqx.Module):
@@ -28,6 +31,7 @@ class Mollified(eqx.Module):
     on: Region = eqx.field(static=True)
 
     def __check_init__(self) -> None:
+        require_basis(self.inner, "Mollified: `inner`")
         _require_faces("Mollified", self.on)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
@@ -37,7 +41,7 @@ class Mollified(eqx.Module):
         return times(specialise(self.inner, phi), Vanishing(self.on))
 
 
-class ExactInitial(eqx.Module):
+class ExactInitial(Pickled, eqx.Module):
     """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
 
     - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
@@ -52,7 +56,14 @@ class ExactInitial(eqx.Module):
     rate: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
+        require_basis(self.inner, "ExactInitial: `inner`")
         _require_faces("ExactInitial", self.on)
+        if not callable(self.value):
+            raise TypeError(
+                "ExactInitial: `value` must be a function of (z, phi), such as lambda z, phi: 0.0; "
+                f"found {found(self.value)}."
+            )
+        require_arguments("ExactInitial: `value`", self.value, ("z", "phi"))
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
@@ -69,6 +80,7 @@ class Vanishing(eqx.Module):
     rate: float | None = eqx.field(static=True, default=None)
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        require_dimension(self.on.box, x)
         factor, axes = jnp.ones((), x.dtype), [axis for axis, _ in self.on.sides]
         for axis, end in self.on.sides:
             low, high = self.on.box.bounds[axis]
@@ -77,14 +89,15 @@ class Vanishing(eqx.Module):
         return factor if self.rate is None else -jnp.expm1(-self.rate * factor)
 
 
-class AtPoint(eqx.Module):
+class AtPoint(Pickled, eqx.Module):
     """A function of a named point and φ as one of an array of coordinates."""
 
     names: tuple[str, ...] = eqx.field(static=True)
     value: Callable[[Any, Any], Any]
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
-        return self.value(Point(self.names, x, {}, {}), phi)
+        point = Point(self.names, x, {}, {})
+        return ask("ExactInitial: `value`", self.value, point, phi, phi=phi)
 
 
 class Times(eqx.Module):

@@ -13,6 +13,7 @@ from .domain import Box, Region
 from .jet import Entry, Jet, not_called, see
 from .mistakes import ask, found, require_arguments
 from .points import Point, Points, is_concrete
+from .summary import number
 
 _ALWAYS = " A problem without a parameter passes phi = None."
 
@@ -39,6 +40,15 @@ class Condition(eqx.Module):
     name: str | None = None
     residual_limit: float | None = None
     kind: ClassVar[str]
+
+    def __repr__(self) -> str:
+        return f"{describe(self)} on {self.where()}, weight {number(self.weight)}"
+
+    def where(self) -> str:
+        """Where it holds, in words."""
+        if isinstance(self.on, Points):
+            return f"{len(self.on):,} given points"
+        return str(self.on) if isinstance(self.on, Region) else found(self.on)
 
     def __check_init__(self) -> None:
         if not (self.name is None or isinstance(self.name, str)):

@@ -40,6 +40,13 @@ class Box:
         object.__setattr__(self, "names", tuple(bounds))
         object.__setattr__(self, "bounds", tuple((float(a), float(b)) for a, b in bounds.values()))
 
+    def __repr__(self) -> str:
+        ranges = (f"{name}=({low:g}, {high:g})" for name, (low, high) in self.ranges())
+        return f"Box({', '.join(ranges)})"
+
+    def ranges(self) -> list[tuple[str, tuple[float, float]]]:
+        return list(zip(self.names, self.bounds, strict=True))
+
     @property
     def interior(self) -> "Region":
         """The inside of the box."""
@@ -112,6 +119,22 @@ class Region:
     sides: tuple[tuple, ...]
     paired: bool = False
     rule: Rule | None = None
+
+    def __repr__(self) -> str:
+        return f"{self} of {self.box!r}"
+
+    def __str__(self) -> str:
+        """Where it is, and how points are placed there: "t = 0, 500 uniform points"."""
+        names, bounds = self.box.names, self.box.bounds
+        if self.sides == ((),):
+            place = "interior"
+        elif self.paired:
+            place = f"{names[self.sides[0][0]]} periodic"
+        elif len(self.sides) == 2 * len(names):
+            place = "all faces"
+        else:
+            place = ", ".join(f"{names[axis]} = {bounds[axis][end]:g}" for axis, end in self.sides)
+        return place if self.rule is None else f"{place}, {self.rule}"
 
     def uniform(self, count: int) -> "Region":
         """`count` independent uniform points."""

@@ -13,12 +13,14 @@ from jaxtyping import Array, Float
 
 from .domain import Box
 from .jet import Axes
+from .mistakes import found
 from .points import Lattice
+from .summary import Summarised, Summary
 
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
 
 
-class GridBasis(eqx.Module):
+class GridBasis(Summarised, eqx.Module):
     """N functions given on a grid of the box, ends included, with derivatives by stencils.
 
     - `values`: an array `(n_1, …, n_d, N)`, or a function (a network) from φ to one.
@@ -29,6 +31,9 @@ class GridBasis(eqx.Module):
 
     box: Box = eqx.field(static=True)
     values: Values
+
+    def summary(self) -> Summary:
+        return _summary("GridBasis", self.box, self.values)
 
     def at(self, phi: Any) -> "GridBasis":
         return GridBasis(self.box, on_grid(self.box, self.values, phi))
@@ -53,7 +58,7 @@ class GridBasis(eqx.Module):
         return found
 
 
-class ElementBasis(eqx.Module):
+class ElementBasis(Summarised, eqx.Module):
     """The same functions as finite elements: multilinear in each cell, differentiated as such.
 
     First derivatives are exact inside a cell and jump between cells, which is what an energy with a
@@ -63,6 +68,9 @@ class ElementBasis(eqx.Module):
 
     box: Box = eqx.field(static=True)
     values: Values
+
+    def summary(self) -> Summary:
+        return _summary("ElementBasis", self.box, self.values)
 
     def at(self, phi: Any) -> "ElementBasis":
         return ElementBasis(self.box, on_grid(self.box, self.values, phi))
@@ -93,6 +101,16 @@ class ElementBasis(eqx.Module):
                 field = _along(field, axis, self.box.bounds[axis], row, axes.count(axis))
             found[axes] = field.reshape(-1, field.shape[-1])
         return found
+
+
+def _summary(kind: str, box: Box, values: Any) -> Summary:
+    if isinstance(values, Summarised):
+        what = values.summary()
+    elif hasattr(values, "shape"):
+        what = f"{values.shape[-1]:,} on {' × '.join(map(str, values.shape[:-1]))} nodes"
+    else:
+        what = found(values)
+    return Summary(f"{kind} over {box!r}", [("functions", what)])
 
 
 def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .files import replacing
+from .summary import Summarised, Summary
 
 
-@dataclass
-class History:
+@dataclass(repr=False)
+class History(Summarised):
     """The loss at every step, and metrics at some.
 
     - `loss`, `seconds`: after each step; seconds of training since the start, without the time that
@@ -33,6 +34,20 @@ class History:
         if len(self.loss) < 2:
             return float("nan")
         return (len(self.loss) - 1) / max(self.seconds[-1] - self.compiling, 1e-9)
+
+    def summary(self) -> Summary:
+        rows: list[tuple[str, Any]] = []
+        if self.loss:
+            rows.append(("loss", f"{self.loss[0]:.4g} at first, {self.loss[-1]:.4g} at last"))
+            rows.append(("seconds", f"{self.seconds[-1]:.1f}, {self.compiling:.1f} of them compiling"))
+        if len(self.loss) > 1:
+            rows.append(("speed", f"{self.steps_per_second:.3g} steps a second"))
+        for name in sorted({key for row in self.watched for key in row} - {"step", "seconds"}):
+            steps, _, values = self.metric(name)
+            least = int(np.argmin(values))
+            best = f"least {values[least]:.4g} at step {steps[least]:.0f}"
+            rows.append((name, f"{values[-1]:.4g} at last, {best}"))
+        return Summary(f"History of {len(self.loss):,} steps", rows)
 
     def metric(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps, seconds and values of a metric."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float, Shaped
 
 from .mistakes import found
 from .rules import tensor
+from .summary import Summarised, Summary
 
 # What arithmetic and NumPy call on an object.
 OPERATORS = [
@@ -22,7 +23,7 @@ RESERVED = ("index", "at")  # what a point has of its own
 Lattice = tuple[tuple[float, float, int], ...]
 
 
-class Points(eqx.Module):
+class Points(Summarised, eqx.Module):
     """n points of a domain, and whatever is known at each of them.
 
     Arguments:
@@ -96,6 +97,23 @@ class Points(eqx.Module):
 
     def __len__(self) -> int:
         return self.coords.shape[0]
+
+    def summary(self) -> Summary:
+        n, d = self.coords.shape
+        data = [f"{name} {tuple(values.shape)}" for name, values in self.data.items()]
+        ranges, total = None, None
+        if isinstance(self.coords, jax.Array) and is_concrete(self.coords):
+            ends = zip(np.min(self.coords, axis=0), np.max(self.coords, axis=0), strict=True)
+            ranges = ", ".join(f"{low:.4g} to {high:.4g}" for low, high in ends)
+            total = float(np.sum(self.weights))
+        rows = [
+            ("coordinates", ranges),
+            ("sum of weights", total),
+            ("data", ", ".join(data) or None),
+            ("partners", ", ".join(self.partners) or None),
+            ("lattice", self.lattice and " × ".join(str(count) for *_, count in self.lattice)),
+        ]
+        return Summary(f"Points: {n:,} of {d} coordinates", rows)
 
 
 def lattice_points(lattice: Lattice) -> Float[np.ndarray, "n d"]:

@@ -16,9 +16,10 @@ from .domain import Box, Region
 from .mistakes import ask, found, in_words, require_arguments, require_key
 from .points import Points, is_concrete
 from .rules import LowDiscrepancy, require_count
+from .summary import Summarised, Summary, Table
 
 
-class Problem(eqx.Module):
+class Problem(Summarised, eqx.Module):
     """A PDE with parameters.
 
     Arguments:
@@ -111,6 +112,17 @@ class Problem(eqx.Module):
         """Whether a set may lie inside of the domain: all but faces."""
         on = self.sets()[index]
         return not isinstance(on, Region) or on.sides == ((),)
+
+    def summary(self) -> Summary:
+        header = ("condition", "kind", "where", "weight")
+        table = [
+            (name, condition.kind, condition.where(), condition.weight)
+            for name, condition in zip(self.names(), self.conditions, strict=True)
+        ]
+        ranges = (f"{name} from {a:g} to {b:g}" for name, (a, b) in self.domain.ranges())
+        law = "any: there is no law" if self.parameter is None else in_words(self.phi_like)
+        rows = [("domain", ", ".join(ranges)), ("φ", law), ("conditions", Table(header, table))]
+        return Summary(f"Problem for {', '.join(self.unknowns)}", rows)
 
     def also(self, *conditions: Condition) -> "Problem":
         """The same problem with further conditions, such as observed data."""

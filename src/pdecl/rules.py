@@ -28,6 +28,9 @@ class Uniform(Rule):
     def __post_init__(self) -> None:
         require_count("count", self.count)
 
+    def __str__(self) -> str:
+        return f"{self.count:,} uniform points"
+
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         if key is None:
             raise ValueError("uniform points are random: pass `key=jax.random.key(...)`.")
@@ -48,6 +51,9 @@ class LowDiscrepancy(Rule):
     def __post_init__(self) -> None:
         require_count("count", self.count)
 
+    def __str__(self) -> str:
+        return f"{self.count:,} points of low discrepancy"
+
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         root = 2.0
         for _ in range(60):
@@ -67,6 +73,9 @@ class Grid(Rule):
         for count in self.counts:
             require_count("counts", count)
 
+    def __str__(self) -> str:
+        return f"grid of {_by(self.counts)} cells"
+
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         axes = [(np.arange(n) + 0.5) / n for n in per_axis(self.counts, dim)]
         nodes = tensor(axes, dim)
@@ -83,6 +92,9 @@ class Gauss(Rule):
     def __post_init__(self) -> None:
         for count in (*self.nodes, *self.cells):
             require_count("nodes and cells", count)
+
+    def __str__(self) -> str:
+        return f"{_by(self.nodes)} Gauss nodes in {_by(self.cells)} cells"
 
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         axes, weights = [], []
@@ -110,6 +122,10 @@ def per_axis(counts: tuple[int, ...], dim: int) -> tuple[int, ...]:
 def require_count(name: str, count: Any) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
+
+
+def _by(counts: tuple[int, ...]) -> str:
+    return " × ".join(map(str, counts))
 
 
 def _equal(count: int) -> Float[np.ndarray, " n"]:

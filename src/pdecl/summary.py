@@ -106,7 +106,7 @@ def number(value: Any) -> str:
 
 
 def parameters(tree: Any) -> str:
-    """How many numbers can be trained in a network, and in which precision."""
+    """How many numbers a network holds, and in which precision."""
     arrays = [leaf for leaf in jax.tree.leaves(tree) if _is_real(leaf)]
     kinds = sorted({str(leaf.dtype) for leaf in arrays})
     return f"{sum(leaf.size for leaf in arrays):,}" + (f", {' and '.join(kinds)}" if kinds else "")

@@ -16,16 +16,26 @@ from .networks import Thinned
 from .problem import Problem
 from .problems import Law
 from .solve import Solution, propose, solve
+from .summary import Summarised, Summary
 
 COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
 
 
-@dataclass(frozen=True)
-class Trained:
+@dataclass(frozen=True, repr=False)
+class Trained(Summarised):
     """A basis for one of the three problems, hard (ω from the layer) or soft (ω from the network)."""
 
     experiment: Experiment
     basis: Any
+
+    def summary(self) -> Summary:
+        experiment, training = self.experiment, self.experiment.training
+        rows = [
+            ("experiment", f"preset {experiment.preset!r}, seed {experiment.seed}"),
+            ("training", f"{training.steps:,} steps, batches of {training.batch}, {training.optimiser}"),
+            ("basis", self.basis.summary() if isinstance(self.basis, Summarised) else self.basis),
+        ]
+        return Summary(f"Trained basis for {experiment.problem}, {experiment.method}", rows)
 
     @property
     def law(self) -> Law:

@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from ..points import is_concrete
+from ..summary import Summarised, Summary
+
 # Relative to ‖v‖: what float64 may lose in the sums behind a bound.
 ROUNDING = 1e-12
 
 
-class ErrorBound(eqx.Module):
+class ErrorBound(Summarised, eqx.Module):
     """How far a solution v is, at most, from the exact u of its law, for one φ or a batch.
 
     - `norm`: the norm of everything here, in words.
@@ -38,7 +41,14 @@ class ErrorBound(eqx.Module):
             raise ValueError(f"tolerance must be a positive number; found {tolerance!r}.")
         return np.asarray(self.relative) <= tolerance
 
+    def summary(self) -> Summary:
+        rows = [("relative", self.relative), ("absolute", self.bound), ("at least", self.lower)]
+        parts = Summary("median, largest", self.parts.items())
+        return Summary(f"Error {self.kind} in {self.norm}", [*rows, ("parts", parts)])
+
     def __str__(self) -> str:
+        if not is_concrete(self.relative):
+            return f"{self.kind} in {self.norm}, not computed yet"
         worst, middle = float(np.max(self.relative)), float(np.median(self.relative))
         return f"{self.kind} in {self.norm}: relative {middle:.3g} (median), {worst:.3g} (worst)"
 

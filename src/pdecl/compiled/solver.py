@@ -20,6 +20,8 @@ from ..problem import Problem
 from ..problems import Law
 from ..solve import RESIDUAL_LIMIT, Solution, judged, raise_failed
 from ..status import Status
+from ..summary import Summarised
+from ..summary import Summary as Printed
 from ..trained import Trained
 from .core import Core, answer
 from .refusal import listed, screen
@@ -41,8 +43,8 @@ class CompiledSolution(Solution):
     distance: Float[Array, "*batch"]
 
 
-@dataclass(frozen=True)
-class Compiled:
+@dataclass(frozen=True, repr=False)
+class Compiled(Summarised):
     """What `compile` makes: `solver(phi)` for one φ, `solver(batch)` for many.
 
     - `functions`, `rows`: how many there are online. `functions_offline`: of the basis.
@@ -57,6 +59,17 @@ class Compiled:
     core: Core
     error: Summary
     experiment: Experiment | None = None
+
+    def summary(self) -> Printed:
+        problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
+        rows = [
+            ("functions", f"{self.functions:,} of the basis's {self.functions_offline:,}"),
+            ("rows", self.rows),
+            ("error", f"{self.error}, beside the whole basis"),
+            ("query points", "none" if self.at is None else len(self.at)),
+            ("distance", f"1 for the farthest held-out training φ; a warning above {FAR:g}"),
+        ]
+        return Printed(f"Compiled solver for {problem}", rows)
 
     @property
     def functions(self) -> int:

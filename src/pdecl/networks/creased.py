@@ -5,21 +5,25 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .. import basis as bases
 from ..layer import weights_of
 from ..mistakes import found
+from ..points import is_concrete
 from ..problem import Problem
 from ..solvers import Cholesky, GaussNewton
+from ..summary import Summarised, Summary
 from ..system import build
 from .layers import require_counts
 from .precision import as_single
+from .words import inner
 
 _RIDGE = 1e-10  # of the solve for the front: its weights stay small, its place is known well enough
 
 
-class Creased(eqx.Module):
+class Creased(Summarised, eqx.Module):
     """A basis some of whose functions have a crease, for solutions whose slope jumps across a front.
 
     Where a slope jumps, it often does so along a curve that is itself carried by a PDE: the zero level
@@ -53,6 +57,16 @@ class Creased(eqx.Module):
             )
         self.basis, self.front, self.along = basis, front, along
         self.log_blur = jnp.asarray(jnp.log(blur), float)
+
+    def summary(self) -> Summary:
+        blur = self.log_blur
+        rows = [
+            ("creased", f"the last {self.along:,} functions"),
+            ("front", ", ".join(self.front.names())),
+            ("blur", float(np.exp(blur)) if isinstance(blur, jax.Array) and is_concrete(blur) else blur),
+            ("basis", inner(self.basis)),
+        ]
+        return Summary("Creased", rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)

@@ -9,13 +9,15 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from ..summary import Summarised, Summary, parameters
 from .encoder import Encoder
 from .features import Features
 from .layers import require_parts
 from .mlp import MLP, by_unknown
+from .words import dense_layers, functions, name_of
 
 
-class DeepONet(eqx.Module):
+class DeepONet(Summarised, eqx.Module):
     """A trunk, dense layers from a point to `size` functions, and a branch from φ to their weights.
 
     `solve` uses the trunk alone and finds the weights; a soft model uses the branch's, which see φ
@@ -46,6 +48,17 @@ class DeepONet(eqx.Module):
         outputs = size * len(problem.unknowns)
         # Weights of this size make u of order one.
         self.branch = Encoder(problem, outputs, width, depth, size**-0.5, key=branch_key)
+
+    def summary(self) -> Summary:
+        trunk = self.trunk
+        rows = [
+            ("trunk", dense_layers(trunk.layers, trunk.activation)),
+            ("branch", dense_layers(self.branch.layers, jnp.tanh)),
+            ("features", name_of(trunk.features)),
+            ("sees φ", "in its branch, whose weights a soft model takes"),
+            ("parameters", parameters(self)),
+        ]
+        return Summary(functions("DeepONet", trunk.layers[-1].out_features, trunk.unknowns), rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.trunk(x)

@@ -22,6 +22,9 @@ class Scaled(eqx.Module):
 
     box: Box = eqx.field(static=True)
 
+    def __repr__(self) -> str:
+        return f"{', '.join(self.box.names)} from -1 to 1"
+
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         low, high = np.asarray(self.box.bounds).T
         require_dimension(self.box, x)
@@ -49,6 +52,9 @@ class Periodic(eqx.Module):
         for name in names:
             problem.domain.axis(name)
         self.box, self.names, self.waves = problem.domain, names, waves
+
+    def __repr__(self) -> str:
+        return f"waves in {', '.join(self.names)}, up to {self.waves} a period"
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " m"]:
         orders = _like(x, np.arange(1, self.waves + 1))

@@ -10,13 +10,15 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from ..summary import Summarised, Summary, parameters
 from .field import FieldFeatures
 from .layers import dense, require_counts, require_parts, warn_if_dependent
 from .pickling import Pickled
 from .spectral import Full, Separable
+from .words import name_of
 
 
-class FNO(Pickled, eqx.Module):
+class FNO(Summarised, Pickled, eqx.Module):
     """The values of `size` functions on a grid from a field φ on it:
     `ElementBasis(box, FNO(problem, size=256, key=key))`.
 
@@ -86,6 +88,17 @@ class FNO(Pickled, eqx.Module):
         )
         self.project = single(dense(width, hidden, 2.0 * width**-0.5, 1.0, project))
         self.last = single(dense(hidden, size, hidden**-0.5 * size**-0.5, 0.0, last))
+
+    def summary(self) -> Summary:
+        width, blocks = self.lift.out_features, self.blocks
+        modes = blocks[0].spectral.weights.shape[1]
+        rows = [
+            ("blocks", f"{len(blocks)} of {width} channels, {modes} modes, {name_of(self.activation)}"),
+            ("features", f"{self.lift.in_features} of φ at each node"),
+            ("sees φ", True),
+            ("parameters", parameters(self)),
+        ]
+        return Summary(f"FNO: {self.last.out_features:,} functions on the grid of φ", rows)
 
     def __call__(self, phi: Any) -> Float[Array, "n m size"]:
         # Products of 19-bit numbers, which a GPU may use, make functions too rough to differentiate.

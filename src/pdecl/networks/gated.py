@@ -9,16 +9,18 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from ..summary import Summarised, Summary, parameters
 from .encoder import Standard
 from .features import Features, Scaled, count
 from .layers import dense, require_counts, require_parts, stack
 from .mlp import by_unknown
 from .pickling import Pickled
+from .words import dense_layers, functions, name_of
 
 Layers = tuple[eqx.nn.Linear, ...]
 
 
-class GatedDeepONet(Pickled, eqx.Module):
+class GatedDeepONet(Summarised, Pickled, eqx.Module):
     """The improved DeepONet of Wang, Wang and Perdikaris (2022), a soft model to stand beside.
 
     Two dense layers encode φ and the point once, as U and V. After every hidden layer z of the branch
@@ -63,6 +65,16 @@ class GatedDeepONet(Pickled, eqx.Module):
         self.branch = (of_phi(keys.pop()), *stack(widths, keys[:depth]))
         # Outputs of this size make u of order one.
         self.trunk = (of_point(keys.pop()), *stack(widths, keys[depth : 2 * depth], size**-0.5))
+
+    def summary(self) -> Summary:
+        rows = [
+            ("trunk", dense_layers(self.trunk, self.activation)),
+            ("branch", dense_layers(self.branch, self.activation)),
+            ("features", name_of(self.features)),
+            ("sees φ", True),
+            ("parameters", parameters(self)),
+        ]
+        return Summary(functions("GatedDeepONet", self.trunk[-1].out_features, self.unknowns), rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
         return self.at(phi)(x, phi)

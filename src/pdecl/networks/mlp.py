@@ -9,12 +9,14 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from ..summary import Summarised, Summary, parameters
 from .features import Features, Scaled, count
 from .layers import dense, require_counts, require_parts, stack, warn_if_dependent
 from .pickling import Pickled
+from .words import dense_layers, functions, name_of
 
 
-class MLP(Pickled, eqx.Module):
+class MLP(Summarised, Pickled, eqx.Module):
     """Dense layers from a point to `size` functions for each unknown. Does not look at φ.
 
     The domain is mapped to [-1, 1] in each coordinate, and the units of the first layer switch at
@@ -60,6 +62,15 @@ class MLP(Pickled, eqx.Module):
             dense(inputs, width, frequency, frequency, first),
             *stack(widths, others),
         )
+
+    def summary(self) -> Summary:
+        rows = [
+            ("layers", dense_layers(self.layers, self.activation)),
+            ("features", name_of(self.features)),
+            ("sees φ", False),
+            ("parameters", parameters(self)),
+        ]
+        return Summary(functions("MLP", self.layers[-1].out_features, self.unknowns), rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         h = self.features(x)

@@ -9,13 +9,15 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..problem import Problem
+from ..summary import Summarised, Summary, parameters
 from .encoder import Encoder
 from .features import Features
 from .layers import dense, require_counts, require_parts
 from .mlp import MLP, by_unknown
+from .words import dense_layers, functions, name_of
 
 
-class Modulated(eqx.Module):
+class Modulated(Summarised, eqx.Module):
     """Dense layers from a point to `size` functions that change with φ.
 
     An encoder turns φ into a code, and each hidden layer is scaled and shifted by it:
@@ -56,6 +58,16 @@ class Modulated(eqx.Module):
         self.network = eqx.tree_at(last, network, last(network) * size**-0.5)
         self.encoder = Encoder(problem, code, width, 2, key=encoder_key)
         self.modulation = dense(code, 2 * depth * width, strength * code**-0.5, 0.0, modulation_key)
+
+    def summary(self) -> Summary:
+        network = self.network
+        rows = [
+            ("layers", dense_layers(network.layers, network.activation)),
+            ("features", name_of(network.features)),
+            ("sees φ", f"by a code: {dense_layers(self.encoder.layers, jnp.tanh)}"),
+            ("parameters", parameters(self)),
+        ]
+        return Summary(functions("Modulated", network.layers[-1].out_features, network.unknowns), rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
         return self.at(phi)(x, phi)

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..basis import require_basis, specialise
+from ..summary import Summarised, Summary
+from .words import inner
 from .wrappers import forward
 
 
-class InSingle(eqx.Module):
+class InSingle(Summarised, eqx.Module):
     """The same basis with its network and derivatives in float32: parameters, points and φ are cast.
 
     Gradients reach the parameters in their own precision, and the solve keeps its own: training in
@@ -23,6 +25,9 @@ class InSingle(eqx.Module):
 
     def __check_init__(self) -> None:
         require_basis(self.inner, "InSingle: `inner`")
+
+    def summary(self) -> Summary:
+        return Summary("InSingle: evaluated in float32", [("basis", inner(self.inner))])
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)

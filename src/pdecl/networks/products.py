@@ -9,11 +9,13 @@ from jaxtyping import Array, Float
 
 from ..mistakes import found
 from ..rules import require_count
+from ..summary import Summarised, Summary
 from .field import FieldFeatures
 from .fno import FNO
+from .words import inner
 
 
-class Products(eqx.Module):
+class Products(Summarised, eqx.Module):
     """Each channel of an FNO times all polynomials of the coordinates up to a degree:
     `Products(FNO(problem, 9, slopes=True, key=key), degree=6)` has 9 × 28 functions.
 
@@ -41,6 +43,15 @@ class Products(eqx.Module):
         quiet = (weight.at[:3].set(0), bias.at[:3].set(0))
         self.channels = eqx.tree_at(lambda fno: (fno.last.weight, fno.last.bias), channels, quiet)
         self.degree = degree
+
+    def summary(self) -> Summary:
+        each = (self.degree + 1) * (self.degree + 2) // 2
+        size = self.channels.last.out_features * each
+        rows = [
+            ("polynomials", f"{each}, up to degree {self.degree}"),
+            ("channels", inner(self.channels)),
+        ]
+        return Summary(f"Products: {size:,} functions on the grid of φ", rows)
 
     def __call__(self, phi: Any) -> Float[Array, "n m size"]:
         made, features = self.channels(phi), self.channels.features

@@ -6,9 +6,11 @@ import equinox as eqx
 
 from ..basis import specialise
 from ..problems.darcy_grid import subsample
+from ..summary import Summarised, Summary
+from .words import inner
 
 
-class Thinned(eqx.Module):
+class Thinned(Summarised, eqx.Module):
     """A basis that sees every k-th node of a field φ, so that `nodes` remain along each side.
 
     An FNO gives its functions on the grid of the field that it sees, so theirs is that coarser grid. The
@@ -17,6 +19,9 @@ class Thinned(eqx.Module):
 
     inner: Any
     nodes: int = eqx.field(static=True)
+
+    def summary(self) -> Summary:
+        return Summary(f"Thinned: {self.nodes} nodes a side", [("basis", inner(self.inner))])
 
     def at(self, phi: Any) -> Any:
         return specialise(self.inner, subsample(phi, self.nodes))

@@ -16,11 +16,13 @@ from ..basis import require_basis, specialise
 from ..domain import Region
 from ..mistakes import ask, found, require_arguments
 from ..points import Point
+from ..summary import Summarised, Summary
 from .features import require_dimension
 from .pickling import Pickled
+from .words import inner, name_of
 
 
-class Mollified(eqx.Module):
+class Mollified(Summarised, eqx.Module):
     """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
 
     Each function is multiplied by 4s(1 − s) for a coordinate with both its faces in `on`, by s or 1 − s
@@ -34,6 +36,9 @@ class Mollified(eqx.Module):
         require_basis(self.inner, "Mollified: `inner`")
         _require_faces("Mollified", self.on)
 
+    def summary(self) -> Summary:
+        return Summary("Mollified", [("zero on", str(self.on)), ("basis", inner(self.inner))])
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
@@ -41,7 +46,7 @@ class Mollified(eqx.Module):
         return times(specialise(self.inner, phi), Vanishing(self.on))
 
 
-class ExactInitial(Pickled, eqx.Module):
+class ExactInitial(Summarised, Pickled, eqx.Module):
     """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
 
     - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
@@ -64,6 +69,15 @@ class ExactInitial(Pickled, eqx.Module):
                 f"found {found(self.value)}."
             )
         require_arguments("ExactInitial: `value`", self.value, ("z", "phi"))
+
+    def summary(self) -> Summary:
+        rows = [
+            ("exact on", str(self.on)),
+            ("value", name_of(self.value)),
+            ("rate", self.rate),
+            ("basis", inner(self.inner)),
+        ]
+        return Summary("ExactInitial", rows)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -540,6 +541,10 @@ class TestBasis:
             pdecl.solve(ONE, pdecl.MLP)
         with says("must be a function of two arguments, (x, phi)", "found one of (x)", error=TypeError):
             pdecl.solve(ONE, lambda x: x)
+        with says(
+            "(x, phi); found one of (x, *, key=None)", "def __call__(self, x, phi)", error=TypeError
+        ):
+            pdecl.solve(ONE, eqx.nn.MLP(2, 4, 4, 1, key=jr.key(0)))
 
     @pytest.mark.parametrize(
         ("basis", "words"),

@@ -95,6 +95,8 @@ def require_arguments(
     try:
         signature.bind(*names)
     except TypeError:
+        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        signature = signature.replace(parameters=plain, return_annotation=signature.empty)
         count = {1: "one argument", 2: "two arguments", 3: "three arguments"}[len(names)]
         raise TypeError(
             f"{what} must be a function of {count}, ({', '.join(names)}); "
@@ -123,7 +125,8 @@ def found(thing: Any) -> str:
         return repr(thing)
     if inspect.isroutine(thing):
         return f"the function {thing.__name__}"
-    return in_words(thing) if isinstance(thing, tuple | list | dict) else type(thing).__name__
+    known = isinstance(thing, tuple | list | dict | jax.Array)
+    return in_words(thing) if known else type(thing).__name__
 
 
 def in_words(tree: Any) -> str:

@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 
 import pdecl
 from pdecl.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
@@ -72,7 +73,7 @@ def test_an_energy_is_its_own_loss():
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_step_and_the_cause():
-    broken = lambda x, phi: jnp.where(x[0] >= 0, jnp.nan, 1.0) * jnp.ones(3)
+    broken = Partial(lambda ones, x, phi: jnp.where(x[0] >= 0, jnp.nan, 1.0) * ones, jnp.ones(3))
     with pytest.raises(pdecl.SolveError, match=r"non-finite network output.*step 0"):
         pdecl.fit(decay, broken, optax.adam(1e-3), steps=2, key=jr.key(0), progress=False)
 

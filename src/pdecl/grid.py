@@ -105,7 +105,7 @@ class ElementBasis(Summarised, eqx.Module):
 
 def _summary(kind: str, box: Box, values: Any) -> Summary:
     if isinstance(values, Summarised):
-        what = values.summary()
+        what: Any = values.summary()
     elif hasattr(values, "shape"):
         what = f"{values.shape[-1]:,} on {' × '.join(map(str, values.shape[:-1]))} nodes"
     else:

@@ -67,7 +67,7 @@ def require_parts(
 
 
 def _is_positive(x: Any) -> bool:
-    return isinstance(x, int | float | np.number | jax.Array | np.ndarray) and 0 < x < np.inf
+    return isinstance(x, int | float | np.number | jax.Array | np.ndarray) and bool(0 < x < np.inf)
 
 
 def require_counts(**counts: int) -> None:

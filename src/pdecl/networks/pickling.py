@@ -18,7 +18,7 @@ class _Name(tuple[str, str]):
 
 
 def _named(value: Any) -> Any:
-    place = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    place: Any = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     return _Name(place) if all(place) and _imported(*place) is value else value
 
 
@@ -30,7 +30,7 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _restored(cls: type, fields: dict[str, Any]) -> Any:
-    module = object.__new__(cls)
+    module: Any = object.__new__(cls)
     for name, value in fields.items():
         vars(module)[name] = _imported(*value) if isinstance(value, _Name) else value
     return module

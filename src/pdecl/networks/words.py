@@ -9,7 +9,7 @@ from ..mistakes import found
 from ..summary import Summarised, Summary
 
 
-def functions(kind: str, outputs: int, unknowns: tuple[str, ...]) -> str:
+def functions(kind: str, outputs: Any, unknowns: tuple[str, ...]) -> str:
     """A title: "MLP: 64 functions for each of u, v"."""
     each = f" for each of {', '.join(unknowns)}" if len(unknowns) > 1 else f" for {unknowns[0]}"
     return f"{kind}: {outputs // len(unknowns):,} functions{each}"

@@ -676,7 +676,7 @@ class TestFit:
 
 class TestSolve:
     def test_a_solver_of_another_type(self):
-        with says("`solver` must be a linear solver or GaussNewton; found str", error=TypeError):
+        with says("`solver` must be a linear solver or GaussNewton; found 'cholesky'", error=TypeError):
             pdecl.solve(ONE, BASIS, solver="cholesky")
 
     @pytest.mark.parametrize("initial", [np.ones(3), np.ones(())])

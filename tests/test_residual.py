@@ -1,5 +1,7 @@
 """The relative residual: how well each condition holds, and what is said when it does not."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,6 +99,11 @@ class TestStatus:
     def test_a_pde_that_does_not_hold_raises_and_says_which_condition_and_how_far(self):
         with pytest.raises(pdecl.SolveError, match=r"'equation' is left with a residual of 0\.\d"):
             pdecl.solve(self.PROBLEM, chebyshev(LINE, 5), 5.0)
+
+    def test_the_error_passes_between_processes(self):
+        error = pdecl.SolveError(Status.NOT_HELD, " here", "By 0.4.")
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.status) == (str(error), Status.NOT_HELD)
 
     def test_in_a_batch_each_phi_has_its_own(self):
         phis = jnp.asarray([0.5, 5.0])

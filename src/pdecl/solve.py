@@ -14,8 +14,9 @@ from . import basis as bases
 from .condition import require_limit
 from .implicit import constant
 from .layer import Outcome, weights_of
+from .mistakes import found
 from .points import Points, is_concrete
-from .problem import Problem
+from .problem import Problem, require_problem
 from .residual import relative_residuals, unseen
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
@@ -82,7 +83,7 @@ class Solution(Summarised, eqx.Module):
 
     def relative_residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`relative_residual` on other points, such as more of them: `problem.draw(size, key)`."""
-        return _relative_residuals(self, points, on_unseen=False)
+        return _relative_residuals(self, self.problem.check_points(points), on_unseen=False)
 
     def summary(self) -> Summary:
         """What is printed of it."""
@@ -103,7 +104,7 @@ class Solution(Summarised, eqx.Module):
 
     def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
-        return _residuals(self, points)
+        return _residuals(self, self.problem.check_points(points))
 
 
 def solve(
@@ -142,13 +143,14 @@ def solve(
     Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
     `vmap` and `grad`.
     """
+    require_problem(problem, "solve")
     require_precision(dtype)
     require_limit("solve", residual_limit)
     phi = problem.check(phi, batch)
     solver = complete(solver)
     size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
-    points = cast(problem.draw(size(), key) if points is None else points, dtype)
-    _require_sets(problem, points)
+    drawn = problem.draw(size(), key) if points is None else problem.check_points(points)
+    points = cast(drawn, dtype)
     if initial is not None and initial.shape[-1:] != (size(),):
         raise ValueError(f"`initial` has shape {initial.shape}; the basis has {size()} functions.")
     fresh = None if residual_limit is None else cast(problem.fresh(size()), dtype)
@@ -181,12 +183,12 @@ def propose(
     residuals are measured on the points, the status is `Status.GIVEN`, and the optimality, which
     nothing has looked at, is NaN.
     """
+    require_problem(problem, "propose")
     require_precision(jnp.float64)
     phi = problem.check(phi, batch)
-    if points is None:
-        points = problem.draw(sum(sizes_of(problem, basis, phi, batch).values()), key)
-    points = cast(points, jnp.float64)
-    _require_sets(problem, points)
+    size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
+    drawn = problem.draw(size(), key) if points is None else problem.check_points(points)
+    points = cast(drawn, jnp.float64)
     found, residual = _propose(problem, basis, cast(phi, jnp.float64), points, batch)
     solution = Solution(
         problem, basis, phi, points, found.weights, residual, found.iterations, found.optimality,
@@ -343,14 +345,6 @@ def sizes_of(problem: Problem, basis: Any, phi: Any, batch: bool) -> dict[str, i
     return bases.sizes(basis, problem.unknowns, len(problem.domain.names), one)
 
 
-def _require_sets(problem: Problem, points: tuple[Points, ...]) -> None:
-    if len(points) != len(problem.sets()):
-        raise ValueError(
-            f"`points` holds {len(points)} sets; the problem has {len(problem.sets())}: "
-            "make them with problem.draw(size, key)."
-        )
-
-
 def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
     if solver is None:
         return GaussNewton()
@@ -358,7 +352,7 @@ def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
         return GaussNewton(linear=solver)
     if isinstance(solver, GaussNewton):
         return solver
-    raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {type(solver).__name__}.")
+    raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {found(solver)}.")
 
 
 def require_precision(dtype: Any) -> None:
@@ -378,9 +372,15 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
     """Points as coordinates, checked to be of the domain where their numbers are known."""
+    if not isinstance(points, Points | list) and not eqx.is_array_like(points):
+        raise TypeError(
+            f"a solution is asked at an array of points, one in each row, or at Points; found "
+            f"{found(points)}. `problem.domain.mesh(101)` makes such an array; of `problem.draw(size)` "
+            "take one of the sets."
+        )
     coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
     points = coords if isinstance(points, Points) else points
-    names, bounds = problem.domain.names, problem.domain.bounds
+    names = problem.domain.names
     if coords.ndim != 2 or coords.shape[1] != len(names):
         raise ValueError(
             f"points must have shape (n, {len(names)}), columns {', '.join(names)}; "
@@ -390,9 +390,8 @@ def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
         raise ValueError("points: there are none.")
     if all(map(is_concrete, jax.tree.leaves(points))):
         # Not with `coords`, which inside jit are not known although the points are.
-        given, (low, high) = np.asarray(points, float), np.asarray(bounds).T
-        slack = 1e-9 * (high - low)
-        outside = ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
+        given = np.asarray(points, float)
+        outside = problem.domain.outside(given)
         if outside.any():
             first = int(np.argmax(outside))
             raise ValueError(

@@ -1,6 +1,7 @@
 """How a solve ended, in words, and what to try next."""
 
 import enum
+from typing import Any
 
 
 class Status(enum.IntEnum):
@@ -36,7 +37,10 @@ class SolveError(RuntimeError):
 
     def __init__(self, status: Status, where: str = "", detail: str = ""):
         super().__init__(" ".join(filter(None, (f"{status}{where}.", detail, status.advice))))
-        self.status = status
+        self.status, self.where, self.detail = status, where, detail
+
+    def __reduce__(self) -> Any:  # it passes between processes
+        return type(self), (self.status, self.where, self.detail)
 
 
 _WORDS = {

@@ -43,6 +43,9 @@ class TrainingError(SolveError):
         super().__init__(status, where)
         self.step, self.phi, self.basis, self.history = step, phi, basis, history
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.status, self.where, self.step, self.phi, self.basis, self.history)
+
 
 def fit(
     problem: Problem,

@@ -1,23 +1,44 @@
-"""What a batch decides together, and what is put in an order."""
+"""What a CPU does one by one, and how many axes it goes over at once."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from pdecl.batching import after
+from pdecl.batching import singly
 
-
-def test_after_changes_no_number_and_no_derivative():
-    known, tree = jnp.asarray([2.0, jnp.nan]), (jnp.arange(3.0), jnp.ones((2, 2)))
-    for old, new in zip(tree, after(known, tree), strict=True):
-        np.testing.assert_array_equal(old, new)
-    by_both = jax.grad(lambda k, x: jnp.sum(after(k, x) ** 2), argnums=(0, 1))(known[:1], tree[0])
-    np.testing.assert_array_equal(by_both[0], 0)
-    np.testing.assert_array_equal(by_both[1], 2 * tree[0])
+A, B = np.arange(60.0).reshape(3, 5, 4), np.arange(15.0).reshape(3, 5)
 
 
-def test_after_is_an_order_that_the_compiler_keeps():
-    """What has to come first is computed, although no number depends on it."""
-    text = lambda f: jax.jit(f).lower(jnp.ones(2), jnp.ones(2)).compile().as_text()
-    assert "sine(" in text(lambda x, k: after(jnp.sin(k), x))
-    assert "sine(" not in text(lambda x, k: x)
+def both(x, y):
+    return {"sum": x + y, "product": x[0] * y}
+
+
+@pytest.mark.parametrize(
+    ("axes", "arrays"),
+    [
+        (((0, None), (0, 0)), (A, B[0])),
+        (((None, 0), (0, 0)), (A[0], B)),
+        (((0, None), (None, 0)), (A[:, 0], B[0])),
+        (((None, 0), (0, None)), (A[0], B[:, 0])),
+        (((1, 1), (0, 0)), (A, B)),
+    ],
+)
+def test_a_batch_of_batches_is_what_each_is(axes, arrays):
+    twice = lambda f: jax.vmap(jax.vmap(f, axes[1]), axes[0])
+    for found, wanted in zip(
+        jax.tree.leaves(twice(singly(both))(*arrays)),
+        jax.tree.leaves(twice(both)(*arrays)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_all_axes_become_one_loop():
+    text = jax.jit(jax.vmap(jax.vmap(singly(jnp.linalg.cholesky)))).lower(jnp.zeros((7, 5, 3, 3)))
+    assert text.as_text().count("stablehlo.while") == 1
+
+
+def test_it_has_forward_derivatives_in_a_batch():
+    slope = lambda f: jax.vmap(lambda x: jax.jvp(f, (x,), (jnp.cos(x),))[1])
+    np.testing.assert_allclose(slope(singly(jnp.sin))(A), slope(jnp.sin)(A))

@@ -1,13 +1,16 @@
-"""What a batch decides together, and what a CPU does for it one by one, or one after the other."""
+"""What a batch decides together, and what a CPU does for it one by one."""
 
+import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
+_SIDE_BY_SIDE = 8  # single calls in a turn of a loop, at most: each is compiled for itself
 
 
 @jax.custom_batching.custom_vmap
@@ -24,17 +27,6 @@ def _anywhere_in_batch(
     return anywhere(jnp.any(happened)), False
 
 
-def after(known: Float[Array, " k"], tree: Any) -> Any:
-    """The same numbers, to be used once `known` is.
-
-    Of two batched factorisations that nothing puts in an order, each can wait for the other's threads
-    for ever (jaxlib 0.10 on two cores). XLA drops its own barriers before a CPU runs a program, so that
-    the order has to be one of numbers.
-    """
-    endless = jnp.abs(jax.lax.stop_gradient(known[0])) == jnp.inf
-    return jax.tree.map(lambda x: jnp.where(endless, jnp.nan, x), tree)
-
-
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of arrays; where they are large, a CPU takes a batch one after the other.
 
@@ -42,6 +34,23 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     1000 × 600 numbers took 230 ms so, and 340 ms each operation for all of them. A GPU takes the batch
     at once. It has no reverse-mode derivatives.
     """
+    return _looped(function, lambda largest: _LARGE <= largest <= _TOO_LARGE, 1)
+
+
+def singly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of arrays; on a CPU it is never called for a batch, however often and with
+    whatever axes it is vmapped, but in a loop, in each turn of it for as many as there are cores.
+
+    A function that calls LAPACK has to go this way. For a batch, jaxlib's LAPACK calls hand their parts
+    to the pool of threads that runs them (`ParallelBatchMap` of jaxlib 0.10) and block a thread of it
+    until these are done: as many batched calls side by side as there are threads never end. One for a
+    single matrix runs in place. A GPU takes the batch at once. It has no reverse-mode derivatives.
+    """
+    return _looped(function, lambda largest: True, min(os.cpu_count() or 1, _SIDE_BY_SIDE))
+
+
+def _looped(function: Callable[..., Any], pays: Callable[[int], bool], width: int) -> Callable[..., Any]:
+    """`function`, of which a CPU takes a batch in a loop, if that pays for arrays of such a size."""
 
     @jax.custom_batching.custom_vmap
     def single(*arrays: Any) -> Any:
@@ -50,26 +59,67 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     @single.def_vmap
     def batch(axis_size: int, in_batched: list[Any], *arrays: Any) -> tuple[Any, Any]:
         leaves, structure = jax.tree.flatten(arrays)
-        batched = jax.tree.leaves(in_batched)
-        largest = max(leaf[0].size for leaf, moves in zip(leaves, batched, strict=True) if moves)
-
-        def each(*leaves: Array) -> Any:
-            moving = [leaf for leaf, moves in zip(leaves, batched, strict=True) if moves]
-
-            def one(moving: list[Array]) -> Any:
-                left = iter(moving)
-                both = zip(leaves, batched, strict=True)
-                here = [next(left) if moves else leaf for leaf, moves in both]
-                return single(*jax.tree.unflatten(structure, here))
-
-            return jax.lax.map(one, moving)
-
-        def together(*leaves: Array) -> Any:
-            flat = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))
-            return jax.vmap(flat, [0 if moves else None for moves in batched])(*leaves)
-
-        on_cpu = each if _LARGE <= largest <= _TOO_LARGE else together
-        out = jax.lax.platform_dependent(*leaves, cpu=on_cpu, default=together)
+        moving = tuple(jax.tree.leaves(in_batched))
+        largest = max(leaf[0].size for leaf, moves in zip(leaves, moving, strict=True) if moves)
+        flat = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))
+        out = _for_all(flat, moving, width if pays(largest) else None)(*leaves)
         return out, jax.tree.map(lambda _: True, out)
 
     return single
+
+
+def _for_all(
+    function: Callable[..., Any], moving: tuple[bool, ...], width: int | None
+) -> Callable[..., Any]:
+    """A function of arrays, some of which have a leading axis to go over; further ones are merged with
+    it. Without a width no device makes a loop of it."""
+    together = jax.vmap(function, [0 if moves else None for moves in moving])
+    on_cpu = together if width is None else partial(_loop, function, moving, width)
+
+    @jax.custom_batching.custom_vmap
+    def over(*arrays: Array) -> Any:
+        return jax.lax.platform_dependent(*arrays, cpu=on_cpu, default=together)
+
+    @over.def_vmap
+    def merged(axis_size: int, in_batched: list[bool], *arrays: Array) -> tuple[Any, Any]:
+        size = next(x.shape[b] for x, m, b in zip(arrays, moving, in_batched, strict=True) if m)
+
+        def merge(x: Array, moves: bool, batched: bool) -> Array:
+            if moves and not batched:
+                x = jnp.broadcast_to(x, (axis_size, *x.shape))
+            elif batched and not moves:
+                x = jnp.broadcast_to(x[:, None], (axis_size, size, *x.shape[1:]))
+            return x.reshape(axis_size * size, *x.shape[2:]) if moves or batched else x
+
+        now = tuple(m or b for m, b in zip(moving, in_batched, strict=True))
+        out = _for_all(function, now, width)(*map(merge, arrays, moving, in_batched))
+        apart = jax.tree.map(lambda x: x.reshape(axis_size, size, *x.shape[1:]), out)
+        return apart, jax.tree.map(lambda _: True, out)
+
+    return over
+
+
+def _loop(function: Callable[..., Any], moving: tuple[bool, ...], width: int, *arrays: Array) -> Any:
+    """`width` calls in each turn, which run side by side. The last turn goes back over some of the turn
+    before where the width does not divide the batch."""
+    size = next(len(x) for x, moves in zip(arrays, moving, strict=True) if moves)
+    width = min(width, size)
+
+    def turn(start: Any) -> Any:
+        pick = lambda x, moves, i: x[start + i] if moves else x
+        calls = [
+            function(*(pick(x, m, i) for x, m in zip(arrays, moving, strict=True))) for i in range(width)
+        ]
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *calls)
+
+    if width == size:
+        return turn(0)
+
+    def advance(i: Array, out: Any) -> Any:
+        start = jnp.minimum(i * width, size - width)
+        put = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
+        return jax.tree.map(put, out, turn(start))
+
+    like = jax.eval_shape(turn, 0)
+    out = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), like)
+    return jax.lax.fori_loop(0, -(-size // width), advance, out)

@@ -9,6 +9,7 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from .batching import one_by_one
+from .lapack import eigh
 
 Metric = Float[Array, "q k k"] | None
 _SMALL, _LARGE = 300, 1500  # functions from which on a CPU, and a GPU, leaves out what is not read
@@ -166,5 +167,5 @@ def _half(metric: Metric) -> Metric:
     """Blocks K with KᵀK = Θ."""
     if metric is None:
         return None
-    values, vectors = jnp.linalg.eigh(metric)
+    values, vectors = eigh(metric)
     return jnp.sqrt(jnp.maximum(values, 0))[:, :, None] * jnp.swapaxes(vectors, 1, 2)

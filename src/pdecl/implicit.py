@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
-from .batching import after
-
 Pair = tuple[Float[Array, " N"], Float[Array, " m"]]
 
 
@@ -45,7 +43,6 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
     rhs = minus(z[0], change[0]), minus(z[1], change[1])
     product = lambda p, y: jax.jvp(optimality, (z,), ((p, y),))[1]
     inverse = make_inverse()
-    z = after(inverse(*z)[0], z)
     # One vector: a transposed solve wants a right-hand side that is linear in all of its parts.
     join, split = _joined(z[0].size)
 

@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
+from programs import blocking, calls
 from waves import WIDTH, network, stated
 
 import pdecl
@@ -164,3 +165,11 @@ def test_an_error_asks_for_functions(study, reduced):
     made = compile(study, error=wanted, points=18)
     assert made.error.mean <= wanted
     assert made.functions <= 12
+
+
+def test_no_program_of_it_can_stand_still(reduced, fresh):
+    """Nor one with its derivative: see tests/test_programs.py."""
+    value = lambda phi: jnp.sum(reduced(phi, throw=False).weights)
+    text = jax.jit(jax.vmap(jax.value_and_grad(value))).lower(fresh[:3]).as_text()
+    assert calls(text)
+    assert not blocking(text)

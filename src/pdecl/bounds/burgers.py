@@ -38,7 +38,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..jet import Axes
+from ..lapack import eigh
 from ..problems.burgers import coefficients, initial
+from ..problems.fourier import irfft, rfft
 from ..solve import Solution
 from .record import ErrorBound, assemble
 from .sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
@@ -59,7 +61,6 @@ def burgers_bound(
     """The bound for a batch: `points` along x, five times in each of `cells` cells, K = `waves`."""
     jets, seam = _sampled(solution, cells, points)
     halved = tuple(f[..., ::2] for f in jets)
-    # One after the other: two batches of eigenvalue problems in one program may wait for each other.
     nu = jnp.asarray(viscosity)
     fine = _integrals(solution.phi, jets, seam, nu, True, waves, theta)
     coarse = _integrals(solution.phi, halved, seam, nu, False, waves, theta)
@@ -170,13 +171,13 @@ def _linearised(
     inside, through = product(q), q @ basis / len(x)
     above = product(q**2) - inside @ inside - through[:, :, None] * through[:, None, :]
     diffusion = -viscosity * np.diag(np.repeat(frequencies[:-1], 2) ** 2)
-    values, vectors = jnp.linalg.eigh(inside + diffusion + (2 / d) * above)
+    values, vectors = eigh(inside + diffusion + (2 / d) * above)
     return values, vectors, d
 
 
 def _antiderivative(f: Float[Array, "*t n"]) -> Float[Array, "*t k"]:
     """Coefficients of √2 cos 2πx, √2 sin 2πx, √2 cos 4πx, … of the antiderivative of f less its mean."""
-    c = jnp.fft.rfft(f)[..., 1:] / f.shape[-1]
+    c = rfft(f)[..., 1:] / f.shape[-1]
     c = np.sqrt(2) * c / (2j * np.pi * np.arange(1, c.shape[-1] + 1))
     return jnp.stack([c.real, -c.imag], axis=-1).reshape(*f.shape[:-1], -1)
 
@@ -186,7 +187,7 @@ def _steepest(u0: Float[Array, " sensors"], times: np.ndarray, points: int = 204
     times a bound of its second derivative for what lies between them."""
     c = coefficients(u0)
     frequencies = 2 * np.pi * np.arange(c.shape[-1])
-    slopes = jnp.fft.irfft(1j * frequencies * c, n=points) * points
+    slopes = irfft(1j * frequencies * c, n=points) * points
     bend = jnp.sum(2 * jnp.abs(c) * frequencies**3) / (8 * points**2)
     steepest = jnp.maximum(slopes.max(), 0.0) + bend
     return steepest / (1 + steepest * times)

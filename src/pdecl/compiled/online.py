@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
-from ..batching import after
 from ..gram import lower_product
 from ..implicit import attach, constant
 from ..layer import Outcome
@@ -140,8 +139,7 @@ def _make_inverse(
 ) -> Any:
     """In float64 whatever the steps' precision: from a factor in float32, conjugate gradients took 15 to
     27 iterations for convection's creased functions."""
-    gram = _gram(system, weighing, weights, weights.dtype)
-    factor = triangular.factorise(after(weights, gram))
+    factor = triangular.factorise(_gram(system, weighing, weights, weights.dtype))
     return lambda f, g: (_divide(factor, f), g)
 
 

@@ -14,6 +14,7 @@ from ..problem import Problem
 from . import burgers_reference, checks
 from .arrays import AnyArray, namespace
 from .fields import periodic_field
+from .fourier import rfft
 from .law import with_counts
 from .noise import normals
 
@@ -128,7 +129,7 @@ def coefficients(u0: Float[AnyArray, "*batch n"]) -> Complex[AnyArray, "*batch m
     """
     xp = namespace(u0)
     distinct = u0.shape[-1] - 1
-    waves = xp.fft.rfft(u0[..., :-1]) / distinct
+    waves = rfft(u0[..., :-1]) / distinct
     if distinct % 2:
         return waves
     # The highest wave is seen as a cosine only; half of it stands for each of ±K.

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Complex128, Float, Float64
 
 from .arrays import AnyArray, namespace
+from .fourier import irfft, rfft
 
 OUTPUTS = 101
 State = AnyArray
@@ -103,8 +104,8 @@ def _etdrk4(
     half_slope = xp.asarray(-0.5j * frequencies, waves.dtype)
 
     def nonlinear(v: State) -> State:
-        values = xp.fft.irfft(v, n=points) * points
-        return half_slope * (xp.fft.rfft(values * values)[..., :kept] / points)
+        values = irfft(v, n=points) * points
+        return half_slope * (rfft(values * values)[..., :kept] / points)
 
     def step(v: State) -> tuple[State, State]:
         """The state after one step, and the time derivative before it."""

@@ -11,6 +11,7 @@ from jaxtyping import Complex, Float
 
 from .arrays import AnyArray, namespace
 from .burgers_reference import OUTPUTS, _product, _resize
+from .fourier import irfft, rfft
 
 # θ spans exp(range); below it rounding eats the digits of θ where θ is small.
 LARGEST_RANGE = 20.0
@@ -33,11 +34,11 @@ def cole_hopf(
     antiderivative = padded * xp.asarray(
         np.concatenate([[0.0], 1 / (1j * frequencies[1:])]), waves.dtype
     )
-    exponent = xp.fft.irfft(antiderivative, n=points) * (-points / (2 * viscosity))
+    exponent = irfft(antiderivative, n=points) * (-points / (2 * viscosity))
     if not isinstance(waves, jax.Array):
         _require_range(exponent, viscosity)
     exponent = exponent - exponent.max(axis=-1, keepdims=True)
-    theta = xp.fft.rfft(xp.exp(exponent)) / points
+    theta = rfft(xp.exp(exponent)) / points
 
     grid = np.arange(OUTPUTS) / (OUTPUTS - 1)
     decay = xp.asarray(np.exp(-viscosity * np.outer(grid, frequencies**2)), real)

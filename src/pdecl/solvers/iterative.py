@@ -5,13 +5,16 @@ the norm of f, are tight because gradients need them: a solution good to 1e-8 ca
 wrong sign.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Float
 
+from ..batching import singly
 from ..gram import Operator
 from .base import Effort, LinearSolver
 
@@ -34,11 +37,12 @@ class CG(IterativeSolver):
 
     def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.CG(self.rtol, self.atol + self.rtol, max_steps=self.max_steps)
-        return _solve(_operator(gram), f, solver)
+        return _solve(_positive(gram.mv, f), f, solver)
 
 
 class GMRES(IterativeSolver):
-    """Generalised minimal residuals on H x = f, restarted."""
+    """Generalised minimal residuals on H x = f, restarted. A CPU takes a batch one by one (`singly`): of
+    each round's basis lineax makes a QR factorisation."""
 
     restart: int = 100
 
@@ -50,7 +54,13 @@ class GMRES(IterativeSolver):
             restart=min(self.restart, f.size),
             stagnation_iters=self.restart,
         )
-        return _solve(_operator(gram), f, solver)
+        product = eqx.filter_closure_convert(gram.mv, f)
+        arrays, rest = eqx.partition(product, eqx.is_array)
+
+        def solve(arrays: Any, f: Array) -> tuple[Array, Effort]:
+            return _solve(_positive(eqx.combine(arrays, rest), f), f, solver)
+
+        return singly(solve)(arrays, f)
 
 
 class LSMR(IterativeSolver):
@@ -65,9 +75,9 @@ class LSMR(IterativeSolver):
         return x, Effort(first.steps + second.steps, first.converged & second.converged)
 
 
-def _operator(gram: Operator) -> lx.FunctionLinearOperator:
-    like = jax.ShapeDtypeStruct(gram.ridge.shape, gram.ridge.dtype)
-    return lx.FunctionLinearOperator(gram.mv, like, lx.positive_semidefinite_tag)
+def _positive(product: Callable[[Array], Array], f: Float[Array, " N"]) -> lx.FunctionLinearOperator:
+    like = jax.ShapeDtypeStruct(f.shape, f.dtype)
+    return lx.FunctionLinearOperator(product, like, lx.positive_semidefinite_tag)
 
 
 def _solve(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, Bool, Float, Int
 
+from .. import lapack
 from ..batching import anywhere
 from ..gram import Dual, held, lower_product, written_out
 from . import triangular
@@ -81,11 +82,11 @@ def _depend(rows: Float[Array, "m n"], ridge: Float[Array, " m"]) -> Bool[Array,
 
 def _factorise(rows: Float[Array, "m n"], ridge: Float[Array, " m"]) -> Factors:
     m, n = rows.shape
-    lu, _, order = jax.lax.linalg.lu(rows.T)
+    lu, _, order = lapack.lu(rows.T)
     square = lu[:m]
     upper, lower = triangular.split(square.T, jnp.where(jnp.eye(m, dtype=bool), 1.0, square))
     rest = triangular.up(lower, lu[m:].T)
-    small = jnp.linalg.inv(jnp.eye(n - m, dtype=lu.dtype) + rest.T @ rest)
+    small = lapack.inverse(jnp.eye(n - m, dtype=lu.dtype) + rest.T @ rest)
     factors = Factors(upper, lower, rest, small, order, jnp.asarray(True))
     smallest = smallest_eigenvalue(partial(NearlySquare().once, factors), ridge)
     return factors._replace(serve=smallest > _FAR * jnp.max(ridge))

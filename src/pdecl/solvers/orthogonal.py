@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
+from .. import lapack
 from ..gram import Operator
+from . import triangular
 from .base import DirectSolver
 
 
@@ -19,14 +19,14 @@ class QR(DirectSolver):
     ridge: float | None = None
     refinements: int = 1
 
-    def prepare(self, gram: Operator) -> Float[Array, "N N"]:
-        return jnp.linalg.qr(gram.root().as_matrix(), mode="r")
+    def prepare(self, gram: Operator) -> triangular.Triangular:
+        return triangular.split(lapack.triangle(gram.root().as_matrix()).T)[0]
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return jsl.solve_triangular(prepared, f, trans="T")
+        return triangular.down(prepared, f)
 
     def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return jsl.solve_triangular(prepared, f)
+        return triangular.up(prepared, f)
 
 
 class SVD(DirectSolver):
@@ -36,7 +36,7 @@ class SVD(DirectSolver):
     refinements: int = 1
 
     def prepare(self, gram: Operator) -> Float[Array, "N N"]:
-        _, values, vectors = jnp.linalg.svd(gram.root().as_matrix(), full_matrices=False)
+        values, vectors = lapack.singular(gram.root().as_matrix())
         return vectors / values[:, None]
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .. import lapack
+
 _BLOCKS, _SMALL = 8, 64  # no more blocks than this, and none smaller than half of this
 _LARGE = 1500  # from this size on every device does better by blocks
 
@@ -28,7 +30,7 @@ def factorise(lower: Float[Array, "N N"]) -> Triangular:
     N = lower.shape[0]
     if N <= _SMALL or N >= _LARGE:
         return _by_columns(lower)
-    return split(jax.lax.linalg.cholesky(lower, symmetrize_input=False))[0]
+    return split(lapack.cholesky(lower))[0]
 
 
 def _by_columns(lower: Float[Array, "N N"]) -> Triangular:
@@ -41,11 +43,11 @@ def _by_columns(lower: Float[Array, "N N"]) -> Triangular:
             done = jnp.concatenate([block[start - N :] for block in below], axis=1)
             column = column - done @ done[:width].T
         k = column.shape[1]
-        factor = jax.lax.linalg.cholesky(column[:k], symmetrize_input=False)
+        factor = lapack.cholesky(column[:k])
         # The blocks below, R L⁻ᵀ, not by the inverse: an error in them could leave the next block
-        # indefinite. Both in one call: two batched ones at a time can wait for each other's threads for
-        # ever (jaxlib 0.10 on two cores).
-        both = _divide(factor, jnp.concatenate([jnp.eye(k, dtype=lower.dtype), column[k:].T], axis=1))
+        # indefinite.
+        right = jnp.concatenate([jnp.eye(k, dtype=lower.dtype), column[k:].T], axis=1)
+        both = lapack.divide(factor, right)
         inverses.append(both[:, :k])
         below.append(both[:, k:].T)
     return Triangular(tuple(below), tuple(inverses))
@@ -59,7 +61,7 @@ def split(*lowers: Float[Array, "N N"]) -> tuple[Triangular, ...]:
     none = jnp.eye(width, dtype=lowers[0].dtype)
     blocks = [matrix[i : i + width, i : i + width] for matrix in lowers for i in starts]
     diagonal = jnp.stack([none.at[: len(block), : len(block)].set(block) for block in blocks])
-    inverses = iter(jax.vmap(lambda block: _divide(block, none))(diagonal))
+    inverses = iter(jax.vmap(lapack.divide, (0, None))(diagonal, none))
     return tuple(
         Triangular(
             tuple(matrix[i + width :, i : i + width] for i in starts),
@@ -71,11 +73,6 @@ def split(*lowers: Float[Array, "N N"]) -> tuple[Triangular, ...]:
 
 def _width(N: int) -> int:
     return -(-N // min(_BLOCKS, -(-N // _SMALL)))
-
-
-def _divide(factor: Float[Array, "k k"], columns: Float[Array, "k m"]) -> Float[Array, "k m"]:
-    """L⁻¹ columns."""
-    return jax.lax.linalg.triangular_solve(factor, columns, left_side=True, lower=True)
 
 
 def down(t: Triangular, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:

@@ -9,7 +9,7 @@ _SHAPES = re.compile(r"tensor<((?:\d+x)*)|\b[fc]\d+\[([\d,]*)\]")
 def blocking(text):
     """The calls in a program, as it is lowered or as it is optimised, that wait for other threads of the
     pool they are run by: FFTs, and LAPACK's for anything but a single matrix."""
-    found = [line for line in text.splitlines() if re.search(r"\bfft\(|stablehlo\.fft", line)]
+    found = [line for line in text.splitlines() if re.search(r"[\]}] fft\(|stablehlo\.fft", line)]
     for line in text.splitlines():
         if _CALL.search(line):
             shapes = [len(re.findall(r"\d+", a or b)) for a, b in _SHAPES.findall(line)]

@@ -42,3 +42,7 @@ def test_all_axes_become_one_loop():
 def test_it_has_forward_derivatives_in_a_batch():
     slope = lambda f: jax.vmap(lambda x: jax.jvp(f, (x,), (jnp.cos(x),))[1])
     np.testing.assert_allclose(slope(singly(jnp.sin))(A), slope(jnp.sin)(A))
+
+
+def test_a_batch_may_be_empty():
+    assert jax.vmap(singly(jnp.linalg.cholesky))(jnp.zeros((0, 3, 3))).shape == (0, 3, 3)

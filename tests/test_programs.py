@@ -145,7 +145,7 @@ def programs_of(tmp_path):
         try:
             do()
         finally:
-            jax.config.update("jax_dump_ir_to", None)
+            jax.config.update("jax_dump_ir_to", "")
         return [path.read_text() for path in tmp_path.rglob("*.mlir")]
 
     return texts

@@ -1,5 +1,6 @@
 """What a batch decides together, and what a CPU does for it one by one."""
 
+import math
 import os
 from collections.abc import Callable
 from functools import partial
@@ -60,7 +61,9 @@ def _looped(function: Callable[..., Any], pays: Callable[[int], bool], width: in
     def batch(axis_size: int, in_batched: list[Any], *arrays: Any) -> tuple[Any, Any]:
         leaves, structure = jax.tree.flatten(arrays)
         moving = tuple(jax.tree.leaves(in_batched))
-        largest = max(leaf[0].size for leaf, moves in zip(leaves, moving, strict=True) if moves)
+        largest = max(
+            math.prod(leaf.shape[1:]) for leaf, moves in zip(leaves, moving, strict=True) if moves
+        )
         flat = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))
         out = _for_all(flat, moving, width if pays(largest) else None)(*leaves)
         return out, jax.tree.map(lambda _: True, out)
@@ -112,7 +115,7 @@ def _loop(function: Callable[..., Any], moving: tuple[bool, ...], width: int, *a
         ]
         return jax.tree.map(lambda *parts: jnp.stack(parts), *calls)
 
-    if width == size:
+    if 0 < size == width:
         return turn(0)
 
     def advance(i: Array, out: Any) -> Any:
@@ -120,6 +123,6 @@ def _loop(function: Callable[..., Any], moving: tuple[bool, ...], width: int, *a
         put = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
         return jax.tree.map(put, out, turn(start))
 
-    like = jax.eval_shape(turn, 0)
-    out = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), like)
-    return jax.lax.fori_loop(0, -(-size // width), advance, out)
+    like = jax.eval_shape(jax.vmap(function, [0 if moves else None for moves in moving]), *arrays)
+    out = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+    return jax.lax.fori_loop(0, -(-size // width), advance, out) if size else out

@@ -1,8 +1,8 @@
 """Factorisations and what else is asked of LAPACK: every such call of the package is made here.
 
 For why, see `singly`: on a CPU each call is for a single matrix, so that programs that hold many of
-them, in whatever order, end. jaxlib 0.11.2 has no threads in its batched calls any more; from there on
-JAX's own functions can take the places of these.
+them, in whatever order, end. With a jaxlib whose batched calls block no thread JAX's own functions can
+take the places of these.
 """
 
 import jax
@@ -27,7 +27,8 @@ def divide(lower: Float[Array, "n n"], columns: Float[Array, "n m"]) -> Float[Ar
 @singly
 def lu(matrix: Float[Array, "m n"]) -> tuple[Array, Array, Array]:
     """Both factors in one matrix, the exchanges of rows, and the order that they come to."""
-    return jax.lax.linalg.lu(matrix)
+    packed, pivots, order = jax.lax.linalg.lu(matrix)
+    return packed, pivots, order
 
 
 @singly

@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -12,6 +13,7 @@ from pdecl import storage
 from pdecl.experiment import basis_of, from_dict
 from pdecl.presets import PRESETS, preset
 from pdecl.problems import NAMES
+from pdecl.trained import find, shipped
 
 TINY = {"size": 6, "width": 6, "depth": 1}
 
@@ -85,6 +87,41 @@ def test_damaged_and_foreign_files_are_named(file, tmp_path):
         pdecl.load(tmp_path / "other.safetensors")
     with pytest.raises(pdecl.ModelFileError, match="no such file"):
         pdecl.load(tmp_path / "nowhere")
+
+
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
+    path = tmp_path / "own.safetensors"
+    own = {"count": jnp.arange(3), "scale": jnp.linspace(0.0, 1.0, 5)}
+    pdecl.save(path, own, {"note": "a trial"})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(pdecl.ModelFileError, match=r"own\.safetensors"):
+            pdecl.load_into(own, path)
+        with pytest.raises(pdecl.ModelFileError, match=r"own\.safetensors"):
+            storage.recipe_in(path)
+
+
+def test_files_from_before_there_was_a_checksum_are_read(trained, file):
+    from safetensors.numpy import load_file, save_file
+
+    header = {
+        "pdecl": "1",
+        "recipe": json.dumps({"experiment": trained.experiment.as_dict()}),
+        "versions": "{}",
+    }
+    save_file(load_file(file), file, metadata=header)
+    assert eqx.tree_equal(*(eqx.filter(b.basis, eqx.is_array) for b in (pdecl.load(file), trained)))
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_bases_that_come_along_have_a_checksum(name, tmp_path):
+    path = tmp_path / "model.safetensors"
+    whole = bytearray(find(name).read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(pdecl.ModelFileError, match="does not match its checksum"):
+        pdecl.load(path)
 
 
 def test_numbers_that_are_not_finite_are_not_loaded(tmp_path):

@@ -1,8 +1,10 @@
 """Trained networks as one safetensors file: arrays, and in the header the recipe that names them.
 
 Reading one runs no code from it: the recipe is data, and the network it describes is built from ours.
+The header also holds a SHA-256 of all else in the file. Files from before it had one are read unchecked.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -17,6 +19,8 @@ from .environment import versions
 from .files import replacing
 
 FORMAT = "1"
+_DIGEST = "sha256"
+_HEADER = ("pdecl", "recipe", "versions")
 
 
 class ModelFileError(ValueError):
@@ -47,13 +51,24 @@ def save(
         "recipe": json.dumps(recipe or {}),
         "versions": json.dumps(versions("pdecl", "jax", "equinox", "optax")),
     }
+    header[_DIGEST] = digest_of(header, arrays)
     with replacing(path) as temporary:
         save_file(arrays, temporary, metadata=header)
 
 
+def digest_of(header: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of what a file says and holds: its header without the digest, and the name, type, shape
+    and bytes of each array."""
+    digest = hashlib.sha256(json.dumps([header.get(name, "") for name in _HEADER]).encode())
+    for name, values in sorted(arrays.items()):
+        digest.update(f"{name} {values.dtype.str} {values.shape} ".encode())
+        digest.update(np.ascontiguousarray(values).data.cast("B") if values.size else b"")
+    return digest.hexdigest()
+
+
 def recipe_in(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The recipe and the versions in a file's header."""
-    header, _ = _read(path, arrays=False)
+    header, _ = _read(path)
     try:
         return {"versions": json.loads(header["versions"]), **json.loads(header["recipe"])}
     except (KeyError, json.JSONDecodeError) as error:
@@ -62,7 +77,7 @@ def recipe_in(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def load_into(basis: Any, path: str | os.PathLike[str]) -> Any:
     """A basis of the same build as `basis`, with the arrays of a file."""
-    _, arrays = _read(path, arrays=True)
+    _, arrays = _read(path)
     wanted = {name: leaf for name, leaf in _named_leaves(basis) if eqx.is_array(leaf)}
     for name in sorted(set(wanted) ^ set(arrays)):
         where = "the network but not the file" if name in wanted else "the file but not the network"
@@ -90,7 +105,7 @@ def _named_leaves(basis: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _read(path: str | os.PathLike[str], arrays: bool) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -98,9 +113,16 @@ def _read(path: str | os.PathLike[str], arrays: bool) -> tuple[dict[str, str], d
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            found = {name: file.get_tensor(name) for name in file.keys()} if arrays else {}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError) as error:
         raise ModelFileError(f"{path} is cut short or not a safetensors file ({error}).") from error
     if header.get("pdecl") != FORMAT:
         raise ModelFileError(f"{path} is a safetensors file, but not one that pdecl wrote.")
-    return header, found
+    # A name that is not ours may be that of a damaged digest.
+    if set(header) - {*_HEADER, _DIGEST} or header.get(_DIGEST) not in (None, digest_of(header, arrays)):
+        raise ModelFileError(
+            f"{path} is damaged: what is in it does not match its checksum. Copy it from its origin "
+            "again, or make it anew (pdecl train, pdecl compile); for a basis that comes along, install "
+            "pdecl again."
+        )
+    return header, arrays

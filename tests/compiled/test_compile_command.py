@@ -128,6 +128,16 @@ def test_a_compiled_file_where_a_basis_is_wanted(made):
     assert "take the basis that it was compiled from" in result.output.replace("\n", " ")
 
 
+def test_a_damaged_solver_is_refused(made, tmp_path):
+    whole = bytearray(made[0].read_bytes())
+    whole[-1] ^= 1
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(whole)
+    result = run("solve", path, "--sample", "1,2")
+    assert result.exit_code == 2
+    assert "a.safetensors is damaged" in result.output.replace("\n", " ")
+
+
 def test_a_solver_of_ones_own_problem_is_for_python(reduced, tmp_path):
     reduced.save(tmp_path / "own.safetensors")
     result = run("solve", tmp_path / "own.safetensors", "--sample", "1,2")

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def test_every_kind_of_output(folder, whole, tmp_path):
         assert result.exit_code == 0, result.output
         summary = json.loads(result.stdout)
         assert summary["statuses"] == {"SOLVED": COUNT}
-        assert (summary["complete"], summary["out"]) == (True, str(tmp_path / name))
+        assert summary["out"] == str(tmp_path / name)
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as found:
         assert found["u"].dims == ("sample", "point")
         np.testing.assert_array_equal(found["u"], whole["u"])
@@ -180,7 +181,7 @@ def test_darcy_is_solved_on_its_own_grid_and_asked_elsewhere(tmp_path):
     source = streaming.FromRows(nu, model.law)
     query = streaming.ask(model, source.shape, grid=(6, 11), derivatives=["x"])
     summary = streaming.solve_stream(model, source, tmp_path / "d.h5", query, batch=2)
-    assert summary.complete
+    assert summary.tally.count == 3
     found = answers(tmp_path / "d.h5")
     assert found["u"].shape == found["u_x"].shape == (3, 6, 11)
     assert np.abs(found["u"][:, 0]).max() < 1e-12 < np.abs(found["u"][:, 2]).max()
@@ -210,7 +211,8 @@ def spoiled():
 def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     np.savez(tmp_path / "phi.npz", spoiled())
     result = run(folder, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.npz", "--json")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
+    assert "2 of 10 φ have no answer (numbers 2, 5); see status and message in" in result.stderr
     summary = json.loads(result.stdout)
     assert (summary["statuses"]["REFUSED"], summary["outside_the_law"]) == (2, 1)
     assert [bad["number"] for bad in summary["bad"]] == [2, 5]
@@ -320,7 +322,7 @@ def test_bounds_are_written_and_those_above_the_tolerance_named(wells, tmp_path)
     expected = model.bound(model.solve(nu[good]))
     between = float(np.sort(expected.relative)[1])
     result = judge(folder, "--tolerance", between, "--out", tmp_path / "a.h5")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     found, summary = answers(tmp_path / "a.h5"), json.loads(result.stdout)
     np.testing.assert_allclose(found["bound"][good], expected.bound, rtol=1e-6)
     np.testing.assert_allclose(found["relative_bound"][good], expected.relative, rtol=1e-6)
@@ -344,7 +346,7 @@ def test_bounds_are_written_and_those_above_the_tolerance_named(wells, tmp_path)
 def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
     folder, model, nu = wells
     words = ["--tolerance", 1e-6, "--refine", "--derivatives", "x", "--out"]
-    assert judge(folder, *words, tmp_path / "a.h5").exit_code == 0
+    assert judge(folder, *words, tmp_path / "a.h5").exit_code == 3
     whole, out = answers(tmp_path / "a.h5"), tmp_path / "b.h5"
     with monkeypatch.context() as patch:
         stop_after(patch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -354,7 +356,7 @@ def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
         assert result.exit_code == 2
         assert "what is asked of the bounds differs" in result.output.replace("\n", " ")
     result = judge(folder, *words, out)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     assert_same(answers(out), whole)
     summary = json.loads(result.stdout)
     assert (summary["count"], summary["solved_now"]) == (5, 3)
@@ -372,7 +374,7 @@ def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
 def test_a_tolerance_that_cannot_be_reached(wells):
     folder, _, _ = wells
     result = judge(folder, "--tolerance", 1e-15, "--refine")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["refined"] for line in found] == ["NOT_REACHED", "NOTHING", *["NOT_REACHED"] * 3]
     assert 1e-15 < found[0]["relative_bound"] < 1e-9
@@ -420,7 +422,7 @@ def test_a_compiled_solver_names_bad_phi(fast, tmp_path):
     where, _, _ = fast
     np.savez(tmp_path / "phi.npz", spoiled())
     result = run(where, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.h5", "--json")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     summary = json.loads(result.stdout)
     assert (summary["statuses"]["REFUSED"], summary["outside_the_law"]) == (2, 1)
     assert "must be positive" in result.stderr
@@ -487,8 +489,7 @@ def test_interrupted_and_resumed_is_as_if_nothing_had_happened(
         stop_after(patch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
         result = run(folder, "--phi", folder / "phi.npz", "--out", out)
     assert result.exit_code == 130
-    assert "stopping after this batch" in result.stderr
-    assert f"first {BATCH} φ are in" in result.stderr.replace("\n", " ")
+    assert f"interrupted. The first {BATCH} φ are in {stream}; the same command" in result.stderr
     part = answers(stream)
     assert (part["done"], part["complete"]) == (BATCH, 0)
     np.testing.assert_array_equal(part["u"][:BATCH], whole["u"][:BATCH])
@@ -504,12 +505,52 @@ def test_interrupted_and_resumed_is_as_if_nothing_had_happened(
         assert not stream.exists()
 
 
+def test_an_interrupted_file_goes_on_with_its_batch_also_to_overwrite(
+    folder, whole, tmp_path, monkeypatch
+):
+    out, words = tmp_path / "a.h5", ["--phi", folder / "phi.npz", "--out", tmp_path / "a.h5"]
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+        assert run(folder, *words, "--overwrite").exit_code == 130
+    result = run(folder, *words, "--batch", 3)
+    assert result.exit_code == 2
+    assert "was begun with batches of 4" in result.output.replace("\n", " ")
+    model = small("convection")
+    with streaming.open_phi(folder / "phi.npz", LAW) as source:
+        query = streaming.ask(model, source.shape, points=POINTS)
+        summary = streaming.solve_stream(model, source, out, query, overwrite=True)
+    assert summary.solved == COUNT - BATCH
+    assert_same(answers(out), whole)
+    with h5py.File(out) as file:
+        assert file.attrs["batch"] == BATCH
+
+
+def test_what_is_on_the_disk_is_told_when_it_is_there(folder, tmp_path, monkeypatch):
+    """Every two seconds of work, and at the end."""
+    told, clock = [], itertools.count(step=0.75)
+    monkeypatch.setattr("pdecl.streaming.results.time.monotonic", lambda: next(clock))
+    model = small("convection")
+    source = streaming.FromRows(PHI, LAW)
+    query = streaming.ask(model, source.shape, points=POINTS)
+    out = tmp_path / "a.h5"
+
+    def progress(more):
+        told.append(more)
+        shutil.copy(out, tmp_path / "copy.h5")
+        assert answers(tmp_path / "copy.h5")["done"] == sum(told)
+
+    streaming.solve_stream(model, source, out, query, batch=1, progress=progress)
+    assert sum(told) == COUNT
+    assert told[0] == 0
+    assert 1 < max(told) < COUNT
+
+
 def test_standard_input_is_resumed_too(folder, whole, tmp_path, monkeypatch):
     lines = "\n".join(json.dumps(row) for row in PHI.tolist())
     out = tmp_path / "a.h5"
     with monkeypatch.context() as patch:
         stop_after(patch, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        assert run(folder, "--phi", "-", "--out", out, input=lines).exit_code == 130
+        assert run(folder, "--phi", "-", "--out", out, input=lines).exit_code == 143
     assert run(folder, "--phi", "-", "--out", out, input=lines).exit_code == 0
     assert_same(answers(out), whole)
 
@@ -538,8 +579,10 @@ import os, signal, sys, h5py, numpy as np
 from pathlib import Path
 from pdecl.streaming import Answers, Query
 from pdecl.status import Status
+from pdecl.streaming import results as written
 from pdecl.streaming.results import Results
 
+written._EVERY = 0.0
 query = Query(("x", "t"), np.zeros((3, 2)), {"point": np.arange(3)}, None)
 count = 100 if os.fork() else None
 results = Results.create(Path(f"{sys.argv[1]}/{count}.h5"), query, ("equation",), count, 4, {"a": 1}, {})
@@ -593,7 +636,8 @@ def test_files_of_others_are_left_alone(folder, whole, tmp_path):
 def test_answers_on_standard_output(folder, whole):
     lines = [json.dumps(row) for row in PHI[:3].tolist()] + ["", '[1, "a"]', '{"beta": [1, 2']
     result = run(folder, "--phi", "-", "--json", input="\n".join(lines))
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
+    assert "numbers 3, 4); see status and message in the lines" in result.stderr
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["number"] for line in found] == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal([line["u"] for line in found[:3]], whole["u"][:3])

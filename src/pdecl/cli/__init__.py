@@ -1,17 +1,16 @@
 """The command line. The one place that touches JAX's global configuration: it turns float64 on."""
 
-import typer
-
 from .compile import compile
 from .data import data
 from .evaluate import evaluate
 from .info import info
+from .interrupt import Commands, interruptible
 from .report import report
 from .results import results
 from .solve import solve
 from .train import train
 
-app = typer.Typer(
+app = Commands(
     name="pdecl",
     help="Neural networks that obey partial differential equations.",
     no_args_is_help=True,
@@ -20,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (train, evaluate, solve, compile, data, report, results, info):
-    app.command()(command)
+    app.command()(interruptible(command))
 
 
 @app.callback()

@@ -12,11 +12,14 @@ from ..checkpoint import CheckpointError
 from ..dataset import DatasetError
 from ..status import SolveError
 
+# Exit statuses, beside 0, those of `interrupt.py`, and Python's 1 for an error that is pdecl's own.
+CANNOT, UNANSWERED = 2, 3
+
 
 def stop(message: str) -> NoReturn:
     """Ends the command with a message in the user's words."""
     Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
-    raise typer.Exit(2)
+    raise typer.Exit(CANNOT)
 
 
 @contextmanager

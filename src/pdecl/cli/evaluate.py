@@ -15,6 +15,7 @@ from ..progress import counting_bar
 from ..runs import keep, standard_data
 from ..trained import load
 from .common import explaining, print_json
+from .interrupt import resumes
 
 
 def evaluate(
@@ -67,6 +68,8 @@ def evaluate(
             data = data if grid is None else datasets.on_grid(data, grid)
         else:
             data = standard_data(trained.experiment, cache, count, not as_json, truth, grid)
+        if source is None:
+            resumes(f"Reference solutions are kept in {cache}; the same command measures anew.")
         if out is not None:
             found = keep(trained, out, data, not as_json)
         else:

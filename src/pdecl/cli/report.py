@@ -8,6 +8,7 @@ from rich.console import Console
 
 from .. import runs as run_folders
 from .common import explaining, print_json
+from .interrupt import resumes
 
 
 def report(
@@ -36,6 +37,7 @@ def report(
         from .. import report as reports
 
         folders = run_folders.find(runs)
+        resumes(f"Some pictures may be in {out}; the same command writes the report anew.")
         page = reports.write(
             [run_folders.read(folder) for folder in folders], out, studies=studies, progress=not as_json
         )

@@ -2,10 +2,9 @@
 
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +20,10 @@ from ..compiled import Compiled, is_compiled, load_compiled
 from ..progress import counting_bar
 from ..refine import Means
 from ..trained import Trained, load
-from .common import explaining, print_json, stop
+from .common import UNANSWERED, explaining, print_json, stop
+from .interrupt import resumes
 
 _PRINTED = 5000  # the most numbers of one φ that go to standard output
-_INTERRUPTED = 130
 
 
 def solve(
@@ -96,12 +95,13 @@ def solve(
 ) -> None:
     """Solve for many φ with a trained basis: a file of φ in, a file of solutions out.
 
-    Any number of φ: one batch is in memory at a time, and is on the disk before
-    the next begins. A command that was interrupted (Ctrl-C, a full disk, a crash)
-    goes on where it was when it is given again.
+    Any number of φ: one batch is in memory at a time, and answers are on the disk
+    two seconds after they are known. A command that was interrupted (Ctrl-C, a
+    full disk, a crash) goes on where it was when it is given again.
 
     A φ that cannot be solved for (NaN, the wrong shape, a negative coefficient)
-    is named at the end and in the file, and the others are answered. A φ unlike
+    is named at the end and in the file, and the others are answered; the exit
+    status is then 3. A φ unlike
     those the basis was trained on is solved and counted: its [bold]distance[/] is
     measured in principal components of 1000 training φ, the farthest of which is 1.
 
@@ -115,6 +115,16 @@ def solve(
     The file of a solver that [bold]pdecl compile[/] made, in the place of a basis, answers
     many times faster, with the error that was stated when it was made, and takes
     the same options. (To bound or refine, the whole network runs.)
+
+    [bold]Exit status[/]
+
+    0    every φ has an answer (--tolerance only names those above it)
+
+    2    nothing could be done, or not gone on with: the message says why
+
+    3    all is done, and some φ have no answer
+
+    130, 143    ended by Ctrl-C or SIGTERM; the same command goes on
 
     [bold]Examples[/]
 
@@ -168,24 +178,24 @@ def _write_answers(
     overwrite: bool,
     demand: streaming.Demand | None,
 ) -> None:
-    show = sys.stderr.isatty()
-    with _until_interrupted() as stopping, counting_bar("solving", source.count, show) as tell:
+    show, kept, stream = sys.stderr.isatty(), 0, streaming.stream_of(out)
+    with counting_bar("solving", source.count, show) as tell:
+
+        def progress(more: int) -> None:
+            nonlocal kept
+            kept += more
+            resumes(f"The first {kept} φ are in {stream}; the same command goes on from there.")
+            tell(more)
+
         summary = streaming.solve_stream(
             model, source, out, query,
-            batch=batch, demand=demand, overwrite=overwrite, progress=tell, stopping=stopping,
+            batch=batch, demand=demand, overwrite=overwrite, progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(summary.as_dict())
     else:
         _show(summary)
-    _complain(summary.tally)
-    if not summary.complete:
-        Console(stderr=True).print(
-            f"stopped; the first {summary.tally.count} φ are in {summary.stream}. Give the same command "
-            "again to go on.",
-            soft_wrap=True,
-        )
-        raise typer.Exit(_INTERRUPTED)
+    _complain(summary.tally, f"see status and message in {out}")
 
 
 def _print_answers(
@@ -202,28 +212,28 @@ def _print_answers(
             f"{numbers} numbers for each φ are too many for standard output (at most {_PRINTED}): write "
             "them with --out FILE, or ask for fewer with --points or --grid"
         )
-    batch = batch or streaming.BATCH.get(streaming.trained_of(model).law.name, 16)
-    answering = streaming.Answering(model, source.shape, query, batch, demand)
+    answering = streaming.Answering(
+        model, source.shape, query, batch or streaming.usual_batch(model), demand
+    )
     tally, began = streaming.Tally.begin(demand), time.perf_counter()
     try:
         if not as_json:
             print(*_header(query, demand), sep="\t", flush=True)
-        with _until_interrupted() as stopping:
-            for answers in answering.stream(source):
-                tally.add(
-                    answers.start, answers.codes, answers.distance, answers.messages, answers.bounds
-                )
-                for place in range(len(answers.codes)):
-                    print(_json_line(answers, place) if as_json else _text_line(answers, place))
-                sys.stdout.flush()
-                if stopping():
-                    break
+        for answers in answering.stream(source):
+            tally.add(answers.start, answers.codes, answers.distance, answers.messages, answers.bounds)
+            for place in range(len(answers.codes)):
+                print(_json_line(answers, place) if as_json else _text_line(answers, place))
+            sys.stdout.flush()
+            resumes(
+                f"The first {answers.stop} φ were printed. The same command begins anew; with --out "
+                "FILE it would go on."
+            )
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     seconds = time.perf_counter() - began
     Console(stderr=True).print(f"{tally.count} φ in {seconds:.1f} s", highlight=False)
-    _complain(tally)
+    _complain(tally, "see status and message in the lines" if as_json else "see status in the lines")
 
 
 def _header(query: streaming.Query, demand: streaming.Demand | None) -> list[str]:
@@ -305,16 +315,13 @@ def _bound_words(bounds: streaming.BoundTally) -> str:
     return words
 
 
-def _complain(tally: streaming.Tally) -> None:
-    """What a user should know about single φ, on standard error."""
+def _complain(tally: streaming.Tally, where: str) -> None:
+    """What a user should know about single φ, on standard error; ends the command if some have no
+    answer. `where` it is said of all of them what is said here of the first."""
     console = Console(stderr=True)
     for bad in tally.bad:
         console.print(
             f"[yellow]φ number {bad['number']}:[/] {escape(bad['why'])}", soft_wrap=True, highlight=False
-        )
-    if tally.bad_count > len(tally.bad):
-        console.print(
-            f"… and {tally.bad_count - len(tally.bad)} more; see status and message in the file."
         )
     _complain_of_bounds(tally, console)
     if tally.far:
@@ -325,6 +332,16 @@ def _complain(tally: streaming.Tally) -> None:
             soft_wrap=True,
             highlight=False,
         )
+    if tally.bad_count:
+        numbers = ", ".join(str(bad["number"]) for bad in tally.bad)
+        more = ", …" if tally.bad_count > len(tally.bad) else ""
+        console.print(
+            f"[bold red]error:[/] {tally.bad_count} of {tally.count} φ have no answer (numbers {numbers}"
+            f"{more}); {escape(where)}.",
+            soft_wrap=True,
+            highlight=False,
+        )
+        raise typer.Exit(UNANSWERED)
 
 
 def _complain_of_bounds(tally: streaming.Tally, console: Console) -> None:
@@ -376,21 +393,3 @@ def _numbers(option: str, text: str) -> tuple[int, int]:
 def _points(trained: Trained, path: Path) -> np.ndarray:
     names = trained.problem().domain.names
     return streaming.read_points(path, names)
-
-
-@contextmanager
-def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """Asked whether Ctrl-C was pressed, or the process told to end. A second Ctrl-C ends it at once."""
-    asked: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        asked.append(number)
-        Console(stderr=True).print("stopping after this batch; Ctrl-C again stops at once")
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

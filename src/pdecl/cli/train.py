@@ -12,6 +12,7 @@ from ..problems import NAMES
 from ..runs import Run
 from ..runs import train as train_run
 from .common import explaining, print_json
+from .interrupt import resumes
 
 
 def train(
@@ -81,6 +82,9 @@ def train(
             **{key: value for key, value in overrides.items() if value is not None}
         )
         folder = out or Path("runs") / f"{problem}-{method}-{name}-{seed}"
+        resumes(
+            f"The run is in {folder}; the same command goes on from its last checkpoint, if it has one."
+        )
         run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json)
     if as_json:
         print_json(summary(run))

@@ -23,10 +23,11 @@ from .phi import open_phi as open_phi
 from .query import Query as Query
 from .query import read_points as read_points
 from .results import ResultError as ResultError
-from .stream import BATCH as BATCH
 from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import solve_stream as solve_stream
+from .stream import stream_of as stream_of
+from .stream import usual_batch as usual_batch
 from .tally import BoundTally as BoundTally
 from .tally import Tally as Tally
 from .tally import status_name as status_name

@@ -10,13 +10,18 @@
     refined               by which means the bound was reached; the attribute "codes" has the words
     done, complete        how many φ are written; whether that is all of them
 
+The attribute "batch" is how many φ are solved together: of that the last bits of an answer can depend.
+
 Where the number of φ is known, everything has its place in the file from the start. Only those places
 are written to after that, and `done` last, so that a process may end at any moment and leave a file that
 can be read and gone on with. Where it is not known (standard input) the file grows 16 batches at a time.
+To put it on the disk takes long beside a fast batch, and is done every two seconds.
 """
 
 import json
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +38,7 @@ from .tally import PENDING, Tally
 
 _MESSAGE = 240  # bytes
 _GROWTH = 16
+_EVERY = 2.0  # seconds of work that a killed process may lose, beside the batch at work
 _BOUNDS = ("bound", "relative_bound", "refined")
 
 
@@ -41,20 +47,27 @@ class ResultError(OSError):
 
 
 class Results:
-    """A file of answers, open for writing. Make one with `create`, or go on with one with `resume`."""
+    """A file of answers, open for writing. Make one with `create`, or go on with one with `resume`.
+
+    - `done`: how many φ are written; `kept` of them are on the disk, whatever happens.
+    - `progress(k)` hears of k more that are.
+    """
 
     def __init__(self, path: Path):
         self.path = path
+        self.progress: Callable[[int], None] = lambda more: None
         try:
             self._file = h5py.File(path, "r+")
-            self.done = int(self._file["done"][()])
+            self.done = self.kept = int(self._file["done"][()])
             self.complete = bool(self._file["complete"][()])
             self._samples = len(self._file["status"])
             self._grows = self._file["status"].maxshape[0] is None
+            self._batch = int(self._file.attrs.get("batch", 0))
         except (OSError, KeyError) as error:
             busy = "lock" in str(error)
             why = "another process is writing to it" if busy else "it is damaged, or not one of ours"
             raise ResultError(f"{path} cannot be gone on with: {why} ({error})") from error
+        self._synced, self._failed = time.monotonic(), False
 
     @classmethod
     def create(
@@ -73,6 +86,7 @@ class Results:
         try:
             with h5py.File(path, "w", track_order=True) as file:
                 _lay_out(file, query, residuals, count, batch, norm)
+                file.attrs["batch"] = batch
                 for name, value in {"fingerprint": fingerprint, **about}.items():
                     file.attrs[name] = json.dumps(value) if isinstance(value, dict) else value
         except OSError as error:
@@ -96,8 +110,21 @@ class Results:
             )
         return results
 
+    def agree_on(self, asked: int | None, usual: int) -> int:
+        """The batch to solve in: the file's, if it holds answers; then another cannot be asked for."""
+        if self.done and self._batch:
+            if asked not in (None, self._batch):
+                self.close()
+                raise ResultError(
+                    f"{self.path} was begun with batches of {self._batch}, on which the last bits of "
+                    f"answers can depend: to go on leave --batch out, or give --batch {self._batch}."
+                )
+            return self._batch
+        self._file.attrs["batch"] = asked or usual
+        return asked or usual
+
     def write(self, answers: Answers) -> None:
-        """Adds a batch; when this returns it is on the disk."""
+        """Adds a batch, and from time to time puts on the disk what there is."""
         rows = slice(answers.start, answers.stop)
         columns = {
             **answers.values,
@@ -117,22 +144,22 @@ class Results:
             for place, message in enumerate(answers.messages):
                 if message:
                     self._file["message"][answers.start + place] = _clip(message)
-            self._sync()
-            self._file["done"][()] = answers.stop
-            self._sync()
+            self.done = answers.stop
+            if time.monotonic() - self._synced >= _EVERY:
+                self._keep()
         except OSError as error:
-            raise ResultError(
-                f"{self.path} could not be written; is the disk full? The first {self.done} φ in it are "
-                f"whole: make room and give the same command again to go on. ({error})"
-            ) from error
-        self.done = answers.stop
+            raise self._unwritable(error) from error
 
     def finish(self) -> None:
         """Says that these were all."""
-        if self._grows:
-            self._resize(self.done)
-        self._file["complete"][()] = 1
-        self._sync()
+        try:
+            if self._grows:
+                self._resize(self.done)
+            self._keep()
+            self._file["complete"][()] = 1
+            self._sync()
+        except OSError as error:
+            raise self._unwritable(error) from error
         self.complete = True
 
     def tally(self, demand: Demand | None = None) -> Tally:
@@ -141,6 +168,7 @@ class Results:
 
     def close(self) -> None:
         # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
+        self._keep_what_can_be()
         with suppress(OSError, RuntimeError):
             self._file.close()
 
@@ -149,6 +177,30 @@ class Results:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _unwritable(self, error: OSError) -> ResultError:
+        self._keep_what_can_be()
+        return ResultError(
+            f"{self.path} could not be written; is the disk full? The first {self.kept} φ in it are "
+            f"whole: make room and give the same command again to go on. ({error})"
+        )
+
+    def _keep(self) -> None:
+        """Puts everything on the disk, and only then the number that says so."""
+        if self.kept != self.done:
+            self._failed = True  # after a failure a second try may succeed without what was lost
+            self._sync()
+            self._file["done"][()] = self.done
+            self._sync()
+            self._failed = False
+            self.progress(self.done - self.kept)
+            self.kept = self.done
+        self._synced = time.monotonic()
+
+    def _keep_what_can_be(self) -> None:
+        if self._file and not self._failed:
+            with suppress(OSError, RuntimeError):
+                self._keep()
 
     def _resize(self, samples: int) -> None:
         for item in self._file.values():

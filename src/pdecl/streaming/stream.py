@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from ..compiled import Compiled
 from ..environment import environment
 from ..trained import Trained
@@ -19,8 +21,11 @@ from .query import Query, at_points, on_grid
 from .results import ResultError, Results
 from .tally import Tally
 
-# φ solved together where nothing is said: what two cores and a few GB are comfortable with.
-BATCH = {"burgers": 128, "convection": 16, "darcy": 1}
+# φ solved together where nothing is said. On two cores a batch of the first takes a second or so, and
+# more at once would not be faster; an interruption loses the batch at work. Those of the second, for
+# compiled solvers and GPUs, are what a few GB are comfortable with.
+BATCH = {"burgers": 16, "convection": 4, "darcy": 1}
+BATCH_COMPILED = {"burgers": 128, "convection": 16, "darcy": 1}
 
 
 @dataclass(frozen=True)
@@ -29,21 +34,17 @@ class Summary:
 
     - `tally`: of everything in the file; `solved` of it in this call, in `seconds`, compiling included.
     - `rate`: φ per second after the first batch, which is the one that compiles; None for one batch.
-    - `complete`: whether these are all; if not, the same call goes on.
     """
 
     out: Path
-    stream: Path
     tally: Tally
     solved: int
     seconds: float
     rate: float | None
-    complete: bool
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "out": str(self.out if self.complete else self.stream),
-            "complete": self.complete,
+            "out": str(self.out),
             **self.tally.as_dict(),
             "solved_now": self.solved,
             "seconds": round(self.seconds, 3),
@@ -81,47 +82,53 @@ def solve_stream(
     demand: Demand | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
-    stopping: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Solves for every φ of a source and writes the answers, `batch` of them in memory at a time.
 
     - `model`: a trained basis, or a compiled solver that was made from one.
+    - `batch`: without it, see `usual_batch`; an interrupted file goes on with the one it was begun with.
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
     - `demand`: bounds with the answers, and what they must be within.
-    - `progress(k)` hears of k more. `stopping()` is asked after each batch.
+    - `progress(k)` hears of k more that are on the disk.
 
-    A call that was interrupted goes on where it was when it is made again. A file that is complete, or
-    that answers another question, is left alone (`ResultError`) unless `overwrite`.
+    A call that was interrupted goes on where it was when it is made again, and ends with the same file
+    to the last bit. A file that is complete, or that answers another question, is left alone
+    (`ResultError`) unless `overwrite`.
     """
     out = Path(out)
     require_kind(out)
     if source.count is not None:
         require_fits(out, source.count, len(query.coords))
-    batch = batch or BATCH.get(trained_of(model).law.name, 16)
-    stream = out if out.suffix in HDF5 else out.with_name(f"{out.name}.partial.h5")
-    began, clock = time.perf_counter(), _Clock()
-    answering = Answering(model, source.shape, query, batch, demand)
+    stream, began, clock = stream_of(out), time.perf_counter(), _Clock()
+    answering = Answering(model, source.shape, query, batch or usual_batch(model), demand)
     with _claim(out, stream, answering, source, overwrite) as results:
+        answering.batch = results.agree_on(batch, answering.batch)
         first = results.done
-        tell = progress or (lambda more: None)
-        tell(first)
-        stopped = False
+        if progress is not None:
+            progress(first)
+            results.progress = progress
         if not results.complete:
             for answers in answering.stream(source, first):
                 results.write(answers)
                 clock.tick(len(answers.codes))
-                tell(len(answers.codes))
-                if stopped := stopping() and results.done != source.count:
-                    break
-            if not stopped:
-                results.finish()
+            results.finish()
         tally, done = results.tally(demand), results.done
-    if not stopped and stream != out:
+    if stream != out:
         convert(stream, out)
         stream.unlink()
-    seconds = time.perf_counter() - began
-    return Summary(out, stream, tally, done - first, seconds, clock.rate, not stopped)
+    return Summary(out, tally, done - first, time.perf_counter() - began, clock.rate)
+
+
+def stream_of(out: Path) -> Path:
+    """The file that answers are written to as they come: `out`, if it is HDF5."""
+    return out if out.suffix in HDF5 else out.with_name(f"{out.name}.partial.h5")
+
+
+def usual_batch(model: Trained | Compiled) -> int:
+    """How many φ are solved together where nothing is said."""
+    together = BATCH_COMPILED if isinstance(model, Compiled) or jax.default_backend() != "cpu" else BATCH
+    return together.get(trained_of(model).law.name, 16)
 
 
 def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwrite: bool) -> Results:
@@ -135,18 +142,15 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
     }
     if answering.demand is not None:
         fingerprint["what is asked of the bounds"] = asdict(answering.demand)
-    if overwrite:
-        stream.unlink(missing_ok=True)
     if not overwrite and stream != out and out.exists():
         raise ResultError(f"{out} is there already; give another --out, or --overwrite.")
     if stream.exists():
-        results = Results.resume(stream, fingerprint)
-        if results.complete and stream == out:
-            results.close()
-            raise ResultError(
-                f"{out} is complete, {results.done} φ; give another --out, or --overwrite."
-            )
-        return results
+        try:
+            return _resumed(stream, out, fingerprint)
+        except ResultError:
+            if not overwrite:
+                raise
+            stream.unlink()
     about = {
         "title": f"{answering.law.name}: solutions by pdecl",
         "problem": answering.law.name,
@@ -157,6 +161,14 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
     names = answering.problem.names()
     norm = None if answering.demand is None else norm_of(answering.trained)
     return Results.create(stream, query, names, source.count, answering.batch, fingerprint, about, norm)
+
+
+def _resumed(stream: Path, out: Path, fingerprint: dict[str, Any]) -> Results:
+    results = Results.resume(stream, fingerprint)
+    if results.complete and stream == out:
+        results.close()
+        raise ResultError(f"{out} is complete, {results.done} φ; give another --out, or --overwrite.")
+    return results
 
 
 def _digest(query: Query) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from io import BytesIO
+from types import SimpleNamespace
 
 import h5py
 import jax.numpy as jnp
@@ -774,6 +775,35 @@ def test_mistakes_are_explained(arguments, message, folder, tmp_path, monkeypatc
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--grid", "1000000,1000000", "--sample", "7,3"], r"an answer at 10{12} points .* of memory"),
+        (
+            ["--grid", "9,9", "--sample", "7,3", "--batch", 10**13],
+            r"needs at least [\d,.]+ TB of memory",
+        ),
+        (["--grid", "9,9", "--sample", f"7,{10**13}"], r"a\.h5 would take [\d,]+ TB, and .* free there"),
+    ],
+)
+def test_what_there_is_no_room_for_is_not_begun(arguments, message, folder, tmp_path):
+    result = run(folder, *arguments, "--out", tmp_path / "new" / "a.h5", points=False)
+    assert result.exit_code == 2
+    assert re.search(message, result.output.replace("\n", " "))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_resumed_file_needs_room_for_the_rest_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
+    model, out = small("convection"), tmp_path / "a.h5"
+    query = streaming.ask(model, (101,), grid=(11, 11))
+    with pytest.raises(ValueError, match=r"would take 9\\.68 kB, and 1 kB are free"):
+        streaming.solve_stream(model, streaming.FromRows(PHI, LAW), out, query)
+    out.write_bytes(bytes(20_000))  # no stream of ours, which is said next
+    with pytest.raises(OSError, match="not one of ours"):
+        streaming.solve_stream(model, streaming.FromRows(PHI, LAW), out, query)
 
 
 def test_unknown_models_and_points(folder, tmp_path):

@@ -8,6 +8,7 @@ of it all.
 
 import hashlib
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from .environment import versions
 from .files import replacing
 from .problems.darcy_grid import subsample
 from .problems.law import Law, describe
+from .room import require_memory
 
 FORMAT = 1
 Progress = Callable[[int], None]
@@ -63,6 +65,8 @@ def build(
 ) -> Dataset:
     """Draw φ number 0 … count − 1 of a seed and solve them; `progress(k)` hears of k more."""
     phis, solutions, companions = [], [], []
+    if count > law.batch:
+        require_memory(3 * count * _numbers(law), f"a dataset of {count} φ", "ask for fewer φ")
     for start in range(0, count, law.batch):
         phi = law.sample(seed, min(law.batch, count - start), start)
         phis.append(phi)
@@ -85,6 +89,13 @@ def build(
         origin={"seed": seed, "count": count, "truth": truth},
         companions={name: np.concatenate([c[name] for c in companions]) for name in companions[0]},
     )
+
+
+def _numbers(law: Law) -> int:
+    """Bytes of one φ and its solution."""
+    phi = law.sample(0, 1)
+    nodes = law.coordinates(phi)
+    return 8 * (phi.size + math.prod(len(nodes[name]) for name in law.solution_dims))
 
 
 def take(dataset: Dataset, count: int) -> Dataset:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from . import dataset as datasets
+from . import room
 from .checkpoint import CheckpointError, Checkpoints
 from .dataset import Dataset
 from .environment import device, environment
@@ -111,6 +112,7 @@ def train(
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     """
     folder = Path(folder)
+    _require_memory(experiment)
     _claim(folder, experiment)
     log = _Log(folder / "log.txt")
     every = checkpoint_every or max(1, experiment.training.steps // 20)
@@ -145,6 +147,19 @@ def train(
     log("evaluated")
     shutil.rmtree(folder / "checkpoints")
     return read(folder)
+
+
+def _require_memory(experiment: Experiment) -> None:
+    """Weights of the network, their gradient and two moments; a matrix of rows for each φ of a batch,
+    except for Darcy, whose energy has none."""
+    network, size = experiment.network, experiment.network.size
+    weights = network.width * (size + network.width * (network.depth - 1))
+    rows = 0 if experiment.problem == "darcy" else experiment.training.batch * size**2
+    room.require_memory(
+        8 * (4 * weights + rows),
+        f"training {size} functions, width {network.width}, in batches of {experiment.training.batch}",
+        "lower --size, --width or --batch",
+    )
 
 
 def keep(

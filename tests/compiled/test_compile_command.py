@@ -91,6 +91,7 @@ def test_help_teaches():
         (["--functions", 12, "--phis", 12], "cannot be learned from 9 answers"),
         (["--functions", 6, "--error", 0.1], "not both"),
         (["--error", 2], "between 0 and 1"),
+        (["--phis", 10**13], "learn from fewer φ"),
         (["--out", "a.h5"], "a .safetensors file; found a.h5"),
     ],
 )

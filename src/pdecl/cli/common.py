@@ -14,6 +14,7 @@ from ..status import SolveError
 
 # Exit statuses, beside 0, those of `interrupt.py`, and Python's 1 for an error that is pdecl's own.
 CANNOT, UNANSWERED = 2, 3
+_TOO_MUCH = "there is not enough memory: ask for fewer points, φ or functions, or a smaller batch ({})"
 
 
 def stop(message: str) -> NoReturn:
@@ -29,6 +30,12 @@ def explaining() -> Iterator[None]:
         yield
     except (ValueError, OSError, DatasetError, CheckpointError, SolveError) as error:
         stop(str(error))
+    except MemoryError as error:
+        stop(_TOO_MUCH.format(error))
+    except RuntimeError as error:  # XLA's, which has no kind of its own for this
+        if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
+            raise
+        stop(_TOO_MUCH.format(str(error).splitlines()[0]))
 
 
 def print_json(value: Any) -> None:

@@ -13,6 +13,7 @@ from ..compiled.make import of_trained
 from ..compiled.study import TOGETHER, rows_of
 from ..compiled.timing import compiled_seconds, layer_seconds
 from ..progress import counting_bar
+from ..room import require_memory
 from ..trained import find, load
 from .common import explaining, print_json, stop
 
@@ -72,6 +73,8 @@ def compile(
         if functions is not None and functions > size:
             stop(f"--functions: the basis has {size} functions; found {functions}")
         show = not as_json
+        learned = 8 * (size + trained.law.sample(0, 1).size)
+        require_memory(3 * phis * learned, f"--phis {phis}", "learn from fewer φ")
         with counting_bar("solving with the whole basis", phis, show) as tell:
             study = of_trained(trained, phis, reduce=reduce, progress=tell)
         with Console(stderr=True, quiet=not show).status("choosing functions and points"):

@@ -1,6 +1,7 @@
 """`pdecl solve`: answers for many φ."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -155,13 +156,18 @@ def solve(
             asked = asked.coarser(nodes)
         trained = streaming.trained_of(asked)
         with _source(trained, phi, sample, name) as source:
+            nodes_asked = None if grid is None else _numbers("grid", grid)
+            wanted = derivatives.split(",") if derivatives else []
+            if nodes_asked is not None:
+                streaming.require_memory(asked, source, math.prod(nodes_asked), 1 + len(wanted), batch)
             query = streaming.ask(
                 asked,
                 source.shape,
-                grid=None if grid is None else _numbers("grid", grid),
+                grid=nodes_asked,
                 points=None if points is None else _points(trained, points),
-                derivatives=derivatives.split(",") if derivatives else (),
+                derivatives=wanted,
             )
+            streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
             if out is None:
                 _print_answers(asked, source, query, batch, as_json, demand)
             else:

@@ -25,6 +25,7 @@ from .query import read_points as read_points
 from .results import ResultError as ResultError
 from .stream import Summary as Summary
 from .stream import ask as ask
+from .stream import require_memory as require_memory
 from .stream import solve_stream as solve_stream
 from .stream import stream_of as stream_of
 from .stream import usual_batch as usual_batch

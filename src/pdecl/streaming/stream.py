@@ -1,6 +1,7 @@
 """`solve_stream`: answers for any number of φ, written as they come, resumable."""
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import jax
 
+from .. import room
 from ..compiled import Compiled
 from ..environment import environment
 from ..trained import Trained
@@ -101,6 +103,8 @@ def solve_stream(
     if source.count is not None:
         require_fits(out, source.count, len(query.coords))
     stream, began, clock = stream_of(out), time.perf_counter(), _Clock()
+    if source.count is not None:
+        _require_disk(out, stream, source.count, query)
     answering = Answering(model, source.shape, query, batch or usual_batch(model), demand)
     with _claim(out, stream, answering, source, overwrite) as results:
         answering.batch = results.agree_on(batch, answering.batch)
@@ -118,6 +122,29 @@ def solve_stream(
         convert(stream, out)
         stream.unlink()
     return Summary(out, tally, done - first, time.perf_counter() - began, clock.rate)
+
+
+def require_memory(
+    model: Trained | Compiled, source: Source, points: int, names: int, batch: int | None
+) -> None:
+    """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
+    functions there, and `names` values of each φ twice, as they are found and as they are written."""
+    together = batch or usual_batch(model)
+    functions = 0 if isinstance(model, Compiled) else model.experiment.network.size
+    phi = math.prod(source.shape)
+    room.require_memory(
+        8 * (points * (4 + names * functions) + together * (phi + 2 * points * names)),
+        f"an answer at {points} points for {together} φ at a time",
+        "ask for fewer points (--grid, --points) or a smaller --batch",
+    )
+
+
+def _require_disk(out: Path, stream: Path, count: int, query: Query) -> None:
+    """What the file takes beyond what an interrupted call has of it; converted, it is there twice."""
+    size = 8 * count * math.prod(query.shape) * len(query.names)
+    there = 512 * stream.stat().st_blocks if stream.is_file() else 0
+    needed = max(0, size - there) + (size if stream != out else 0)
+    room.require_disk(out, needed, "ask for fewer φ or points, or write where there is more room")
 
 
 def stream_of(out: Path) -> Path:

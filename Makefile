@@ -8,7 +8,7 @@ PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: help demo quick test lint types bench clean
+.PHONY: help demo quick test lint types bench stress clean
 
 help:           ## show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -49,5 +49,8 @@ bench: $(READY) ## time the layer beside the alternatives, write benchmarks/resu
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/layer.py
 
+stress: $(READY) ## run every command and verb a thousand times beside a load: does any stand still?
+	$(BIN)/python benchmarks/stress.py
+
 clean:          ## remove what make made
-	rm -rf $(VENV) demo quick
+	rm -rf $(VENV) demo quick stress

@@ -139,6 +139,7 @@ def test_info_shows_problems_presets_and_model_files(trained, folder):
         (["train", "burgers", "--method", "medium"], "there is no method 'medium'"),
         (["train", "burgers", "--preset", "huge"], "there is no preset 'huge'"),
         (["train", "burgers", "--optimiser", "newton"], "there is no optimiser 'newton'"),
+        (["train", "burgers", "--seed", "99999999999999999999"], "Invalid value for '--seed'"),
         (["train", "burgers", "--size", "10000000"], "lower --size, --width or --batch"),
         (["evaluate", "nowhere"], "there is no such file"),
         (["info", "nowhere"], "there is no such file"),

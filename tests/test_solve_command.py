@@ -734,6 +734,7 @@ def test_truncated_files(name, folder, tmp_path):
 def test_files_of_the_wrong_kind(tmp_path):
     (tmp_path / "a.txt").write_text("1 2 3")
     (tmp_path / "a.json").write_text('"a word"')
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     np.savez(tmp_path / "two.npz", p=PHI, q=PHI)
     np.savez(tmp_path / "short.npz", beta=PHI[:, ::2])
     np.savez(tmp_path / "deep.npz", beta=PHI[None, None])
@@ -741,6 +742,7 @@ def test_files_of_the_wrong_kind(tmp_path):
     for name, message in [
         ("a.txt", r"no \.nc, \.mat"),
         ("a.json", "list of numbers"),
+        ("deep.json", "truncated, damaged or no JSON"),
         ("two.npz", "variables p, q; φ of convection is looked for under beta"),
         ("short.npz", "gives each φ 51 values; this model takes beta at 101"),
         ("deep.npz", r"has shape \(1, 1, 10, 101\)"),
@@ -799,11 +801,26 @@ def test_a_resumed_file_needs_room_for_the_rest_only(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
     model, out = small("convection"), tmp_path / "a.h5"
     query = streaming.ask(model, (101,), grid=(11, 11))
-    with pytest.raises(ValueError, match=r"would take 9\\.68 kB, and 1 kB are free"):
+    with pytest.raises(ValueError, match=r"would take 9\.68 kB, and 1 kB are free"):
         streaming.solve_stream(model, streaming.FromRows(PHI, LAW), out, query)
     out.write_bytes(bytes(20_000))  # no stream of ours, which is said next
     with pytest.raises(OSError, match="not one of ours"):
         streaming.solve_stream(model, streaming.FromRows(PHI, LAW), out, query)
+
+
+@pytest.mark.parametrize("out", ["folder.h5", "file/a.h5"])
+def test_a_place_that_cannot_be_written_is_named_before_the_work(out, folder, tmp_path):
+    (tmp_path / "folder.h5").mkdir()
+    (tmp_path / "file").write_text("x")
+    result = run(folder, "--sample", "7,3", "--out", tmp_path / out)
+    assert result.exit_code == 2
+    assert re.search(r"is a folder|is no folder", result.output.replace("\n", " "))
+
+
+def test_what_a_message_says_in_brackets_is_printed(folder, tmp_path):
+    np.savetxt(tmp_path / "p.csv", [[np.nan, 0.1]], delimiter=",")
+    result = run(folder, "--sample", "1,1", "--points", tmp_path / "p.csv", points=False)
+    assert "row 0: [nan 0.1]" in result.output
 
 
 def test_unknown_models_and_points(folder, tmp_path):

@@ -28,6 +28,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Raises an OSError, in words, where no file can be written: before the work, not after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise OSError(f"{path} is a folder, and a file is to be written: give another path.")
+    folder = path.absolute().parent
+    while not (folder.exists() or folder.is_symlink()):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise OSError(f"{path} cannot be written: {folder} is no folder; give another path.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OSError(f"{path} cannot be written: {folder} does not allow it; give another path.")
+
+
 def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

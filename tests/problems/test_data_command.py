@@ -65,6 +65,8 @@ def test_reads_a_file_and_coarsens_it(tmp_path):
         (["darcy", "--split", "half", "--plot", "p.png"], "choose one of train, test"),
         (["burgers", "--from", "none.mat", "--plot", "p.png"], "there is no file none.mat"),
         (["burgers", "--from", "a.mat", "--seed", "1", "--plot", "p.png"], "leave out --seed"),
+        (["burgers", "--count", "1", "--out", "d.txt"], "written as .nc"),
+        (["burgers", "--count", "1", "--plot", "p.txt"], "written as .png"),
         (["darcy", "--count", "1000000000", "--plot", "p.png"], "ask for fewer φ"),
         (["convection", "--grid", "61", "--count", "1", "--plot", "p.png"], "grid is for darcy"),
     ],

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ..checkpoint import CheckpointError
 from ..dataset import DatasetError
@@ -19,7 +20,7 @@ _TOO_MUCH = "there is not enough memory: ask for fewer points, φ or functions, 
 
 def stop(message: str) -> NoReturn:
     """Ends the command with a message in the user's words."""
-    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     raise typer.Exit(CANNOT)
 
 

@@ -12,6 +12,7 @@ from ..compiled import compile as compile_study
 from ..compiled.make import of_trained
 from ..compiled.study import TOGETHER, rows_of
 from ..compiled.timing import compiled_seconds, layer_seconds
+from ..files import require_writable
 from ..progress import counting_bar
 from ..room import require_memory
 from ..trained import find, load
@@ -68,6 +69,7 @@ def compile(
     """
     _require(out, functions, error, phis, overwrite)
     with explaining():
+        require_writable(out)
         trained = load(model)
         size, reduce = trained.experiment.network.size, functions is not None or error is not None
         if functions is not None and functions > size:

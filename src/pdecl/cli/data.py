@@ -11,12 +11,14 @@ from rich.table import Table
 
 from .. import dataset as datasets
 from ..dataset import Dataset, DatasetError
+from ..files import require_writable
 from ..metrics import relative_error
 from ..problems import NAMES, SPLITS, Law, named
 from ..progress import counting_bar
 from .common import stop
 
 SHOWN = 4
+_KINDS, _PICTURES = (".nc", ".h5", ".hdf5"), (".png", ".pdf", ".svg")
 
 
 def data(
@@ -77,8 +79,15 @@ def data(
         stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
     if source is not None and (seed is not None or truth or cache is not None):
         stop("--from reads a file as it is; leave out --seed, --truth and --cache")
+    if out is not None and out.suffix not in _KINDS:
+        stop(f"--out: a dataset is written as {', '.join(_KINDS)}; found {out}")
+    if plot is not None and plot.suffix not in _PICTURES:
+        stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
     began = time.perf_counter()
     try:
+        for path in (out, plot, None if cache is None else cache / "any"):
+            if path is not None:
+                require_writable(path)
         law = named(problem)
         if source is not None:
             from ..problems.published import load

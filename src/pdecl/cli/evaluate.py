@@ -9,6 +9,7 @@ from rich.table import Table
 
 from .. import dataset as datasets
 from ..evaluate import evaluate as evaluate_on
+from ..files import require_writable
 from ..metrics import summarise
 from ..problems.published import load as load_data
 from ..progress import counting_bar
@@ -62,6 +63,7 @@ def evaluate(
     pdecl evaluate model.safetensors --from theirs.mat
     """
     with explaining():
+        require_writable(cache / "any")
         trained = load(model) if nodes is None else load(model).coarser(nodes)
         if source is not None:
             data = load_data(source, trained.law, count)

@@ -28,14 +28,16 @@ def train(
     name: Annotated[
         str, typer.Option("--preset", help=f"Size of the experiment: [bold]{', '.join(PRESETS)}[/].")
     ] = "quick",
-    seed: Annotated[int, typer.Option(min=0, help="Of the network and of the training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Of the network and of the training.")
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder; runs/PROBLEM-METHOD-PRESET-SEED without it."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
-    rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0, help="The highest learning rate.")] = None,
     optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
     network: Annotated[
         str | None,

@@ -193,14 +193,14 @@ def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
         if line.strip():
             try:
                 yield json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 yield ValueError(f"line {number} is not JSON, or was cut short ({error})")
 
 
 def _json_items(path: Path, axes: int) -> list[Any]:
     try:
         found = json.loads(_existing(path).read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path} is truncated, damaged or no JSON ({error}); for one φ on each line call it .jsonl"
         ) from error

@@ -14,6 +14,7 @@ import jax
 from .. import room
 from ..compiled import Compiled
 from ..environment import environment
+from ..files import require_writable
 from ..trained import Trained
 from .answers import Answering, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind
@@ -100,6 +101,7 @@ def solve_stream(
     """
     out = Path(out)
     require_kind(out)
+    require_writable(out)
     if source.count is not None:
         require_fits(out, source.count, len(query.coords))
     stream, began, clock = stream_of(out), time.perf_counter(), _Clock()

@@ -85,7 +85,7 @@ def data(
         stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
     began = time.perf_counter()
     try:
-        for path in (out, plot, None if cache is None else cache / "any"):
+        for path in (out, plot, None if cache is None else cache / "references"):
             if path is not None:
                 require_writable(path)
         law = named(problem)

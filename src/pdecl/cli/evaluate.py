@@ -63,7 +63,8 @@ def evaluate(
     pdecl evaluate model.safetensors --from theirs.mat
     """
     with explaining():
-        require_writable(cache / "any")
+        if source is None:
+            require_writable(cache / "references")
         trained = load(model) if nodes is None else load(model).coarser(nodes)
         if source is not None:
             data = load_data(source, trained.law, count)

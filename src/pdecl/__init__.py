@@ -1,5 +1,6 @@
 """pdecl: neural networks that obey partial differential equations."""
 
+from .adaptive import Adaptive as Adaptive
 from .bounds import ErrorBound as ErrorBound
 from .bounds import Estimator as Estimator
 from .bounds import bound as bound

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .condition import Condition, asks_for, describe
 from .domain import Box, Region
@@ -254,6 +254,37 @@ class Problem(Summarised, eqx.Module):
 def require_problem(problem: Any, where: str) -> None:
     if not isinstance(problem, Problem):
         raise TypeError(f"{where}: the first argument must be a Problem; found {found(problem)}.")
+
+
+def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
+    """Points as coordinates, checked to be of the domain where their numbers are known."""
+    if not isinstance(points, Points | list) and not eqx.is_array_like(points):
+        raise TypeError(
+            f"a solution is asked at an array of points, one in each row, or at Points; found "
+            f"{found(points)}. `problem.domain.mesh(101)` makes such an array; of `problem.draw(size)` "
+            "take one of the sets."
+        )
+    coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
+    points = coords if isinstance(points, Points) else points
+    names = problem.domain.names
+    if coords.ndim != 2 or coords.shape[1] != len(names):
+        raise ValueError(
+            f"points must have shape (n, {len(names)}), columns {', '.join(names)}; "
+            f"found {coords.shape}."
+        )
+    if coords.shape[0] == 0:
+        raise ValueError("points: there are none.")
+    if all(map(is_concrete, jax.tree.leaves(points))):
+        # Not with `coords`, which inside jit are not known although the points are.
+        given = np.asarray(points, float)
+        outside = problem.domain.outside(given)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise ValueError(
+                f"{outside.sum()} of {len(coords)} points are NaN or outside the domain, the first of "
+                f"them row {first}: {given[first]}."
+            )
+    return coords
 
 
 def default_count(problem: Problem, index: int, size: int) -> int:

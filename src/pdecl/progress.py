@@ -1,5 +1,6 @@
 """Progress bars."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -48,3 +49,29 @@ def counting_bar(what: str, total: int | None, show: bool = True) -> Iterator[Ca
     ) as bar:
         task = bar.add_task(what, total=total)
         yield lambda more: bar.advance(task, more)
+
+
+@contextmanager
+def late_bar(what: str, show: bool, after: float = 2.0) -> Iterator[Callable[[float | None, str], None]]:
+    """A bar of the share that is done, if it is known, with a note. It shows itself after some seconds,
+    so that short work prints nothing, and goes away at the end."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not show,
+    )
+    task, begun = bar.add_task(what, total=None, note=""), time.monotonic()
+
+    def tell(share: float | None, note: str) -> None:
+        if not bar.live.is_started and time.monotonic() - begun > after:
+            bar.start()
+        bar.update(task, total=None if share is None else 1.0, completed=share, note=note)
+
+    try:
+        yield tell
+    finally:
+        bar.stop()

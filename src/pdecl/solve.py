@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from . import basis as bases
+from .adaptive import Adaptive, solve_to_tolerance
 from .condition import require_limit
 from .implicit import constant
 from .layer import Outcome, weights_of
 from .mistakes import found
 from .points import Points, is_concrete
-from .problem import Problem, require_problem
+from .problem import Problem, inside, require_problem
 from .residual import relative_residuals, unseen
 from .solvers import GaussNewton, LinearSolver
 from .status import SolveError, Status
@@ -25,6 +26,8 @@ from .system import build
 
 # The relative residual above which a condition does not hold.
 RESIDUAL_LIMIT = 0.03
+# Seconds for a solve to a tolerance.
+BUDGET = 600.0
 
 
 class Solution(Summarised, eqx.Module):
@@ -107,6 +110,7 @@ class Solution(Summarised, eqx.Module):
         return _residuals(self, self.problem.check_points(points))
 
 
+@overload
 def solve(
     problem: Problem,
     basis: Any,
@@ -120,8 +124,42 @@ def solve(
     throw: bool = True,
     residual_limit: float | None = RESIDUAL_LIMIT,
     dtype: Any = jnp.float64,
-) -> Solution:
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: Problem,
+    basis: Any = None,  # here φ
+    phi: Any = None,
+    *,
+    tolerance: float,
+    budget: float = BUDGET,
+    progress: bool = True,
+    throw: bool = True,
+) -> Adaptive: ...
+
+
+def solve(
+    problem: Problem,
+    basis: Any = None,
+    phi: Any = None,
+    *,
+    batch: bool = False,
+    solver: LinearSolver | GaussNewton | None = None,
+    key: PRNGKeyArray | None = None,
+    points: tuple[Points, ...] | None = None,
+    initial: Float[Array, "*batch N"] | None = None,
+    throw: bool = True,
+    residual_limit: float | None = RESIDUAL_LIMIT,
+    dtype: Any = jnp.float64,
+    tolerance: float | None = None,
+    budget: float = BUDGET,
+    progress: bool = True,
+) -> Solution | Adaptive:
     """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
+
+    `solve(problem, phi, tolerance=1e-4)` needs no basis: see the end.
 
     Arguments:
 
@@ -142,10 +180,27 @@ def solve(
 
     Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
     `vmap` and `grad`.
+
+    With `tolerance`, a relative L2 error, the functions are chosen too: piecewise polynomials whose
+    pieces, and slabs in a coordinate that is time, follow the estimated error. For one φ on a box, on
+    the CPU, not inside `jit`; `Fit` and `Enforce` are the same there, since all rows hold, and weights
+    do not matter. Returns an `Adaptive`, which is called like a `Solution` and says its
+    `error_estimate`.
+
+    - `tolerance`: it grows until the estimate is below it, or the budget is used up.
+    - `budget`: seconds. - `progress`: whether a bar is shown on work of more than two seconds.
     """
     require_problem(problem, "solve")
     require_precision(dtype)
     require_limit("solve", residual_limit)
+    if tolerance is not None:
+        limit = None if residual_limit == RESIDUAL_LIMIT else f"{residual_limit}"
+        others: dict[str, Any] = {"solver": solver, "key": key, "points": points, "initial": initial}
+        others |= {"batch": batch or None, "residual_limit": limit}
+        _require_no_basis(basis, phi, others, dtype)
+        phi = cast(problem.check(basis if phi is None else phi, False), dtype)
+        return solve_to_tolerance(problem, phi, tolerance, budget, progress, throw)
+    _require_basis(basis)
     phi = problem.check(phi, batch)
     solver = complete(solver)
     size = lambda: sum(sizes_of(problem, basis, phi, batch).values())
@@ -355,6 +410,32 @@ def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
     raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {found(solver)}.")
 
 
+def _require_basis(basis: Any) -> None:
+    if basis is None:
+        raise TypeError(
+            "solve: give a basis, solve(problem, basis, phi), or a tolerance, "
+            "solve(problem, phi, tolerance=1e-4)."
+        )
+
+
+def _require_no_basis(basis: Any, phi: Any, others: dict[str, Any], dtype: Any) -> None:
+    if callable(basis):
+        raise TypeError(
+            f"solve: a solve to a tolerance chooses its own functions; found the basis {found(basis)}. "
+            "Leave out `basis`, solve(problem, phi, tolerance=1e-4), or `tolerance`."
+        )
+    if basis is not None and phi is not None:
+        raise TypeError("solve: two φ were given: write solve(problem, phi, tolerance=1e-4).")
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(
+                f"solve: `{name}` is of a solve with a basis, and does nothing with `tolerance`: leave "
+                "it out." + (" Many φ are solved for one by one." if name == "batch" else "")
+            )
+    if dtype != jnp.float64:
+        raise ValueError("solve: a solve to a tolerance is in float64; leave `dtype` out.")
+
+
 def require_precision(dtype: Any) -> None:
     if dtype not in (jnp.float32, jnp.float64):
         raise ValueError(f"`dtype` must be jnp.float64 or jnp.float32; found {dtype}.")
@@ -368,37 +449,6 @@ def require_precision(dtype: Any) -> None:
 
 def cast(tree: Any, dtype: Any) -> Any:
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
-
-
-def inside(problem: Problem, points: Any) -> Float[Array, "n d"]:
-    """Points as coordinates, checked to be of the domain where their numbers are known."""
-    if not isinstance(points, Points | list) and not eqx.is_array_like(points):
-        raise TypeError(
-            f"a solution is asked at an array of points, one in each row, or at Points; found "
-            f"{found(points)}. `problem.domain.mesh(101)` makes such an array; of `problem.draw(size)` "
-            "take one of the sets."
-        )
-    coords = points.coords if isinstance(points, Points) else jnp.asarray(points, float)
-    points = coords if isinstance(points, Points) else points
-    names = problem.domain.names
-    if coords.ndim != 2 or coords.shape[1] != len(names):
-        raise ValueError(
-            f"points must have shape (n, {len(names)}), columns {', '.join(names)}; "
-            f"found {coords.shape}."
-        )
-    if coords.shape[0] == 0:
-        raise ValueError("points: there are none.")
-    if all(map(is_concrete, jax.tree.leaves(points))):
-        # Not with `coords`, which inside jit are not known although the points are.
-        given = np.asarray(points, float)
-        outside = problem.domain.outside(given)
-        if outside.any():
-            first = int(np.argmax(outside))
-            raise ValueError(
-                f"{outside.sum()} of {len(coords)} points are NaN or outside the domain, the first of "
-                f"them row {first}: {given[first]}."
-            )
-    return coords
 
 
 def raise_failed(solution: Solution) -> Solution:

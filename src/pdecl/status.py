@@ -18,6 +18,7 @@ class Status(enum.IntEnum):
     NONFINITE_EQUATION = 7
     REFUSED = 8
     NOT_HELD = 9
+    TOLERANCE_NOT_MET = 10
 
     def __str__(self) -> str:
         return _WORDS[self][0]
@@ -95,5 +96,10 @@ _WORDS = {
         "of the condition. Try more functions, steeper ones, or ones that know the domain; more points, "
         "if `solution.residual` is small; for nonlinear conditions a start nearer (`initial=`). To get "
         "the answer all the same: `throw=False`, or a higher `residual_limit`.",
+    ),
+    Status.TOLERANCE_NOT_MET: (
+        "the tolerance is not met",
+        "Ask for less (`tolerance=`), allow more seconds (`budget=`), or look whether the problem has a "
+        "solution, smooth and finite, on the whole box. To get what there is: `throw=False`.",
     ),
 }

@@ -1,0 +1,155 @@
+"""What a solve to a tolerance returns: a function of the coordinates with a statement of its error."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import legendre
+
+from ..points import is_concrete
+from ..problem import Problem, inside
+from ..status import Status
+from ..summary import Summarised, Summary, Table
+from .space import Coefficients, Space
+from .stages import to_legendre
+
+_AT_ONCE = 4096  # points
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The solution on one slab, from `low` on: coefficients of each unknown at its start and stages."""
+
+    low: float
+    h: float
+    space: Space
+    s: int
+    values: Coefficients
+
+
+@dataclass(repr=False)
+class Adaptive(Summarised):
+    """u for one φ, from `solve(problem, phi, tolerance=...)`. `u(points)` are its values,
+    `u.d("x")(points)` a derivative; for several unknowns a dictionary.
+
+    - `status`: `Status.SOLVED`, or why not; `message` says more.
+    - `error_estimate`: of the relative L2 error over the box, the worst of the unknowns; `estimates` for
+      each of them.
+    - `relative_residual`: how well each condition holds on points that no row was at, as in `Solution`.
+    - `functions`: the most at one time; `slabs` of the coordinate that was marched along, if one was.
+    - `steps`, `factorisations`, `seconds`: what it took, compilation included.
+
+    Where a march stopped early, values beyond are NaN.
+    """
+
+    problem: Problem
+    phi: Any
+    tolerance: float
+    pieces: list[Piece]
+    marched: int | None
+    estimates: dict[str, float]
+    status: Status = Status.SOLVED
+    message: str = ""
+    relative_residual: dict[str, float] | None = None
+    steps: int = 0
+    factorisations: int = 0
+    seconds: float = np.nan
+
+    def __call__(self, points: Any) -> Any:
+        """u at points of shape `(n, d)`: an array `(n,)`, or a dictionary of them."""
+        return self.d()(points)
+
+    def d(self, *coordinates: str) -> Callable[[Any], Any]:
+        """A derivative of u as a function of points: `u.d("x", "x")(points)`."""
+        axes = tuple(self.problem.domain.axis(name) for name in coordinates)
+
+        def at(points: Any) -> Any:
+            coords = inside(self.problem, points)
+            if not is_concrete(coords):
+                raise TypeError(
+                    "a solution found to a tolerance is evaluated by NumPy, not inside jit, vmap or "
+                    "grad: "
+                    "call it outside, or solve with a basis."
+                )
+            found = {u: jnp.asarray(x) for u, x in self.at(np.asarray(coords), axes).items()}
+            return found if len(found) > 1 else next(iter(found.values()))
+
+        return at
+
+    def at(self, coords: np.ndarray, axes: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """The derivative along these axes of each unknown, without checks."""
+        out = {u: np.full(len(coords), np.nan) for u in self.problem.unknowns}
+        for piece, here in self._by_piece(coords):
+            for first in range(0, len(here), _AT_ONCE):
+                some = here[first : first + _AT_ONCE]
+                for u, values in _evaluated(piece, self.marched, coords[some], axes).items():
+                    out[u][some] = values
+        return out
+
+    @property
+    def error_estimate(self) -> float:
+        return max(self.estimates.values())
+
+    @property
+    def functions(self) -> int:
+        return max((piece.space.size for piece in self.pieces), default=0)
+
+    @property
+    def slabs(self) -> int | None:
+        return None if self.marched is None else len(self.pieces)
+
+    def summary(self) -> Summary:
+        several, held = len(self.estimates) > 1, self.relative_residual
+        return Summary(
+            "Solution to a tolerance",
+            [
+                ("status", str(self.status)),
+                ("", self.message or None),
+                ("error estimate", f"{self.error_estimate:.2g} (asked: {self.tolerance:.2g})"),
+                (
+                    "of unknowns",
+                    Table(("", "estimate"), list(self.estimates.items())) if several else None,
+                ),
+                ("functions", self.functions),
+                ("slabs", None if self.slabs is None else f"{self.slabs} along {self._marched_name()}"),
+                ("steps", self.steps),
+                ("factorisations", self.factorisations),
+                ("seconds", self.seconds),
+                ("conditions", held and Table(("", "relative residual"), list(held.items()))),
+            ],
+        )
+
+    def _marched_name(self) -> str:
+        return "" if self.marched is None else self.problem.domain.names[self.marched]
+
+    def _by_piece(self, coords: np.ndarray) -> list[tuple[Piece, np.ndarray]]:
+        if not self.pieces:
+            return []
+        if self.marched is None:
+            return [(self.pieces[0], np.arange(len(coords)))]
+        low, high = self.problem.domain.bounds[self.marched]
+        ends = np.array([piece.low + piece.h for piece in self.pieces])
+        which = np.searchsorted(ends + 1e-12 * (high - low), coords[:, self.marched])
+        if ends[-1] > high - 1e-9 * (high - low):
+            which = np.minimum(which, len(ends) - 1)
+        solved = np.unique(which[which < len(ends)])
+        return [(self.pieces[k], np.flatnonzero(which == k)) for k in solved]
+
+
+def _evaluated(
+    piece: Piece, marched: int | None, coords: np.ndarray, axes: tuple[int, ...]
+) -> dict[str, np.ndarray]:
+    space = piece.space
+    orders = tuple(axes.count(a) for a in space.axes)
+    tables = {u: space.values(u, coords, orders) for u in space.unknowns}
+    if marched is None:
+        return {u: table @ piece.values[u][0] for u, table in tables.items()}
+    x = 2 * (coords[:, marched] - piece.low) / piece.h - 1
+    order, out = axes.count(marched), {}
+    for u, table in tables.items():
+        polynomials = legendre.legder(to_legendre(piece.values[u], piece.s), order, axis=0)
+        basis = legendre.legvander(x, len(polynomials) - 1) @ polynomials * (2 / piece.h) ** order
+        out[u] = ((table @ piece.values[u].T) * basis).sum(axis=1)
+    return out

@@ -1,0 +1,129 @@
+"""Products of polynomials up to a total degree, for four coordinates and more: far fewer than a grid's.
+
+More rows than functions, at points of low discrepancy; where they are dense enough any points serve.
+"""
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.polynomial import legendre
+
+from ..condition import located
+from .reading import Reading
+from .rows import Rows
+from .space import Coefficients, Space, is_inside
+
+# Rows at 2 N points inside and 0.15 N on each face.
+_INSIDE, _FACE = 2.0, 0.15
+
+
+class Polynomials:
+    """Polynomials whose derivatives of order `order`, the highest that conditions read, are Legendre
+    polynomials: rows of that order are then well conditioned."""
+
+    def __init__(self, bounds: tuple[float, float], size: int, order: int):
+        (self.low, self.high), self.size, self.order = bounds, size, order
+
+    def table(self, x: np.ndarray, derivative: int) -> np.ndarray:
+        scale = 2.0 / (self.high - self.low)
+        values = legendre.legvander((x - self.low) * scale - 1, self.size)
+        return scale**derivative * (values @ _legendre_of(self.size, self.order, derivative))
+
+    @cached_property
+    def spectrum(self) -> np.ndarray:
+        matrix = _legendre_of(self.size, self.order, 0)[: self.size]
+        return matrix / np.sqrt(2 * np.arange(self.size) + 1)[:, None]
+
+
+class Degrees(Space):
+    """`degree`: of the rows of the highest derivative; with b conditions at the ends of a coordinate the
+    functions have total degree below degree + b."""
+
+    def __init__(self, reading: Reading, rows: dict[int, Rows], degree: int):
+        super().__init__(reading, rows)
+        self.lines = {u: [self._line(u, axis, degree) for axis in self.axes] for u in self.unknowns}
+        self.index = {
+            u: _below(max(line.size for line in lines), lines) for u, lines in self.lines.items()
+        }
+        self.allot({u: len(index) for u, index in self.index.items()})
+        self.points = [self._place(i) for i in reading.rest]
+
+    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
+        out = np.ones((len(coords), 1))
+        for p, line in enumerate(self.lines[u]):
+            x, back = np.unique(coords[:, self.axes[p]], return_inverse=True)
+            out = out * line.table(x, orders[p])[:, self.index[u][:, p]][back]
+        return out
+
+    def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
+        shape = [line.size for line in self.lines[u]]
+        x = np.zeros((*coefficients.shape[:-1], *shape))
+        x[(..., *self.index[u].T)] = coefficients
+        for p, line in enumerate(self.lines[u]):
+            axis = coefficients.ndim - 1 + p
+            x = np.moveaxis(np.tensordot(line.spectrum, x, (1, axis)), 0, axis)
+        return x
+
+    def convert(self, other: "Degrees", coefficients: Coefficients) -> Coefficients:
+        """The same polynomials, cut or with zeros for the degrees that are new: the functions of a
+        smaller degree are functions of a larger one, in the same order along each coordinate."""
+        out = {}
+        for u, c in coefficients.items():
+            mine, theirs = self.index[u], other.index[u]
+            place = {tuple(k): j for j, k in enumerate(theirs)}
+            both = [(j, place[tuple(k)]) for j, k in enumerate(mine) if tuple(k) in place]
+            here, there = np.asarray(both).T
+            out[u] = np.zeros((*c.shape[:-1], len(mine)))
+            out[u][..., here] = c[..., there]
+        return out
+
+    def _line(self, u: str, axis: int, degree: int) -> Polynomials:
+        ends = sum(self.reading.ends.get((u, axis, side), 0) for side in (0, 1))
+        order = max(1, self.reading.orders[u][axis])
+        return Polynomials(self.reading.problem.domain.bounds[axis], degree + ends, order)
+
+    def _place(self, index: int) -> dict[str, Any]:
+        """Points of low discrepancy, half way to the density of Chebyshev points."""
+        reading, on = self.reading, self.reading.problem.conditions[index].on
+        if not hasattr(on, "sides"):
+            return self.given_points(index)
+        count = round(_INSIDE * self.size) if is_inside(on) else round(_FACE * self.size) * len(on.sides)
+        where = jax.tree.map(np.asarray, located(on.draw(None, max(count, len(on.sides)))))
+        low, high = np.asarray(reading.problem.domain.bounds).T
+        x = where["coords"]
+        bent = low + (high - low) * (1 - np.cos(np.pi * (x - low) / (high - low))) / 2
+        coords = 0.5 * bent + 0.5 * x
+        if reading.marched is not None:
+            coords[:, reading.marched] = 0.0
+        return where | {"coords": coords}
+
+
+def _below(degree: int, lines: list[Polynomials]) -> np.ndarray:
+    grid = np.indices([line.size for line in lines]).reshape(len(lines), -1).T
+    return grid[grid.sum(axis=1) < degree]
+
+
+@lru_cache(maxsize=256)
+def _legendre_of(size: int, order: int, derivative: int) -> np.ndarray:
+    """Legendre coefficients (size + 1, size) of a derivative of each function: the first `order`
+    functions are Legendre polynomials, the others are integrated `order` times."""
+    if derivative > order:
+        top = legendre.legder(_legendre_of(size, order, order), derivative - order, axis=0)
+        return np.concatenate([top, np.zeros((size + 1 - len(top), size))])
+    out = np.zeros((size + 1, size))
+    for k in range(min(order, size)):
+        one = legendre.legder(np.eye(size + 1)[k], derivative)
+        out[: len(one), k] = one
+    if size > order:
+        grow = np.eye(size + 2 * order + 2, size - order)
+        for _ in range(
+            order - derivative
+        ):  # the antiderivative of P_k is (P_{k+1} − P_{k−1}) / (2k + 1)
+            over = grow / (2 * np.arange(len(grow)) + 1)[:, None]
+            grow = np.zeros_like(grow)
+            grow[1:] += over[:-1]
+            grow[:-1] -= over[1:]
+        out[:, order:] = grow[: size + 1]
+    return out

@@ -1,0 +1,323 @@
+"""Problems with a marched coordinate: slabs whose length, and pieces whose sizes, follow the tolerance.
+
+Two solutions march side by side: the one that is returned, and a companion with two more nodes in each
+piece and two more stages. Their difference is the error, carried on as the equation carries it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .answer import Piece
+from .effort import Effort, Stop
+from .grid import Grid
+from .indicators import (
+    Marched,
+    by_piece,
+    difference,
+    extrapolated,
+    lifted,
+    rms,
+    scales,
+    smooth_and_swift,
+    space_tails,
+    time_tail,
+    with_start,
+)
+from .inverse import Failed, Inverse
+from .pieces import merged, refined, uniform
+from .reading import Reading
+from .rows import Rows
+from .slab import Slab, Start
+from .start import Starter
+
+# Pieces along each coordinate at first, and functions beyond which nothing is refined, by the number of
+# space coordinates.
+_FIRST = {0: 1, 1: 4, 2: 2}
+_MOST = {0: 8000, 1: 8000, 2: 6000}
+_MOST_SLABS = 5000
+# Thrice the difference: the companion is not exact, least where the equation has kinks.
+_CAUTION = 3.0
+# Lengths relative to the whole: what no slab may fall below, and what makes a jump pass.
+_SHORTEST, _JUMP = 1e-12, 1e-9
+
+
+@dataclass
+class Level:
+    """A space, the start of the next slab in it, and the inverse that served the last one."""
+
+    space: Grid
+    s: int
+    start: Start
+    inverse: Inverse | None = None
+    reusable: bool = False
+
+    def serving(self, h: float) -> Inverse | None:
+        fits = self.inverse is not None and self.reusable and self.inverse.h == h
+        return self.inverse if fits else None
+
+
+@dataclass
+class LocalError:
+    """What one correction on the companion's space changes, from the same start: its part that is smooth
+    in time, which is space's, the rest, and the shares of pieces."""
+
+    inverse: Inverse
+    smooth: float
+    swift: float
+    spread: list[np.ndarray]
+
+
+class March:
+    """One march over all slabs; `goal`: for the local error of each, relative."""
+
+    def __init__(self, reading: Reading, rows: dict[int, Rows], goal: float, effort: Effort):
+        self.reading, self.rows, self.goal, self.effort = reading, rows, goal, effort
+        assert reading.marched is not None
+        self.name = reading.problem.domain.names[reading.marched]
+        self.low, self.high = reading.problem.domain.bounds[reading.marched]
+        self.length, self.d = self.high - self.low, len(reading.space_axes)
+        # As many stages and nodes as balance work and error for solutions of some smoothness.
+        self.s = int(np.clip(round(2.5 - 0.8 * np.log10(goal)), 5, 13))
+        self.nodes, self.most = self.s + 1, _MOST.get(self.d, 3000)
+        self.at, self.h = self.low, self.length / 50
+        self.breaks = [uniform(_FIRST.get(self.d, 1))] * self.d
+        self.blocked: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self.pieces: list[Piece] = []
+        self.wrong = dict.fromkeys(reading.problem.unknowns, 0.0)
+        self.squares = dict.fromkeys(reading.problem.unknowns, 0.0)
+        self.before: Marched | None = None
+        self.refinements, self.last_local, self.floor = 0, np.inf, 0.0
+        self.starter = Starter(reading)
+        self._begin()
+
+    @property
+    def estimates(self) -> dict[str, float]:
+        """For each unknown the relative error over all that has been marched."""
+        top = max(self.squares.values())
+        sizes = {u: max(x, 1e-6 * top, 1e-300) for u, x in self.squares.items()}
+        return {u: _CAUTION * float(np.sqrt(self.wrong[u] / sizes[u])) for u in sizes}
+
+    def run(self) -> None:
+        """Raises `Stop` where it ends before the end; `pieces` and `estimates` are of what is done."""
+        why = ""
+        while self.at < self.high - _SHORTEST * self.length:
+            if self.effort.used_up:
+                raise Stop(f"{self.effort.in_words()} at {self.name} = {self.at:.4g}.")
+            self._fit_length()
+            try:
+                self._attempt()
+            except Failed as failure:
+                why = f" ({failure})"
+                self._shorten(0.5)
+            if self.h < _SHORTEST * self.length or len(self.pieces) > _MOST_SLABS:
+                raise Stop(f"stopped at {self.name} = {self.at:.4g}, where slabs become too short{why}.")
+
+    # --- the start ------------------------------------------------------------------------------------
+    def _begin(self) -> None:
+        """Pieces are halved until they resolve the start as far as it is smooth."""
+        self._from_start()
+        rich = self.rich
+        sizes = {u: rms(rich.space, u, y[0][None]) if y else 1.0 for u, y in rich.start.items()}
+        if not np.isfinite(list(sizes.values())).all():
+            raise Stop(f"the values at {self.name} = {self.low:g} are NaN or infinite.")
+        self.scale = scales(sizes)
+        for _ in range(6):
+            gaps = self._start_gaps()
+            if all(np.linalg.norm(gap) < 3 * self.goal for gap in gaps):
+                return
+            if self.d > 1:  # along which coordinate
+                gaps = self._start_tails()
+            most = max(gap.max() for gap in gaps)
+            self.breaks = [
+                refined(b, gap > 0.1 * most) for b, gap in zip(self.breaks, gaps, strict=True)
+            ]
+            self._from_start()
+
+    def _start_gaps(self) -> list[np.ndarray]:
+        rich, start = self.rich.space, self.main.start
+        delta = np.zeros((1, rich.size))
+        for u, y in self.rich.start.items():
+            if y:
+                delta[0, rich.shares[u]] = y[0] - rich.convert(self.main.space, {u: start[u][0]})[u]
+        return by_piece(rich, delta, self.scale)
+
+    def _start_tails(self) -> list[np.ndarray]:
+        first = lambda level: {u: y[0][None] for u, y in level.start.items() if y}
+        tails = [space_tails(lv.space, first(lv), self.scale) for lv in (self.main, self.rich)]
+        return [np.maximum(*pair) for pair in zip(*tails, strict=True)]
+
+    def _from_start(self) -> None:
+        spaces = self._space(0), self._space(2)
+        self.main = Level(spaces[0], self.s, self.starter(spaces[0]))
+        self.rich = Level(spaces[1], self.s + 2, self.starter(spaces[1]))
+
+    def _space(self, more: int) -> Grid:
+        return Grid(self.reading, self.rows, self.breaks, self.nodes + more)
+
+    # --- one slab -------------------------------------------------------------------------------------
+    def _fit_length(self) -> None:
+        left = self.high - self.at
+        self.h = min(self.h, left)
+        if left - self.h < 0.1 * self.h:
+            self.h = left
+        # A short slab counts little in the norm over all of time, which lets jumps at the start pass.
+        self.allowed = max(self.floor, self.goal * max(1.0, (self.length / (20 * self.h)) ** 0.25))
+
+    def _attempt(self) -> None:
+        """Solves the next slab; accepts it, or changes its length or the pieces."""
+        main, s = self.main, self.s
+        slab = Slab(main.space, s, self.at, self.h, main.start, self.scale)
+        Z = self._solve(slab, extrapolated(self.before, slab))
+        values = with_start(main.space, Z, main.start)
+        in_time = time_tail(main.space, values, s, self.scale)
+        tails = space_tails(main.space, {u: x[-s:] for u, x in values.items()}, self.scale)
+        may_shorten = self.h > _JUMP * self.length
+        may_refine = self.d > 0 and main.space.size < self.most
+        if in_time > 1.5 * self.allowed and may_shorten:
+            wanted = 0.85 * (self.allowed / in_time) ** (1 / (s + 1))
+            return self._shorten(float(np.clip(wanted, 0.2, 0.9)))
+        if may_refine and (marks := self._marked_by_tails(tails)) is not None:
+            return self._refine(marks)
+        local = self._local_error(values)
+        self._learn_floor(local.smooth)
+        if may_refine and (marks := self._marked_by_error(local, tails)) is not None:
+            self.refinements += 1
+            return self._refine(marks)
+        worst = max(local.smooth if may_refine else 0.0, local.swift)
+        if worst > 2 * self.allowed and may_shorten:
+            return self._shorten(float(np.clip((self.allowed / worst) ** (1 / (s + 1)), 0.3, 0.8)))
+        self._accept(slab, Z, values, local)
+        self._coarsen(tails, local.spread)
+        longer = 0.9 * (self.allowed / max(in_time, local.swift, 1e-300)) ** (1 / (s + 1))
+        if not 0.97 <= longer <= 1.2:  # of the same length factorisations serve again
+            self.h *= float(np.clip(longer, 0.2, 4.0))
+
+    def _solve(self, slab: Slab, guess: np.ndarray) -> np.ndarray:
+        """With the inverse of the last slab, if it serves; if it does not lead there, with its own."""
+        level, target = self.main, 0.03 * self.allowed
+        inverse = level.serving(slab.h)
+        self.effort.factorisations += inverse is None
+        try:
+            Z, level.inverse, steps = slab.solve(guess, target, inverse)
+        except Failed:
+            if inverse is None:
+                raise
+            level.inverse = None
+            self.effort.factorisations += 1
+            Z, level.inverse, steps = slab.solve(guess, target)
+        level.reusable = steps <= 4
+        self.effort.steps += steps
+        return Z
+
+    def _local_error(self, values: dict[str, np.ndarray]) -> LocalError:
+        """Also found where the last coefficients do not show it: a kink of the equation between
+        nodes."""
+        main, rich = self.main, self.rich
+        same = _moved(main.start, main.space, rich.space)
+        check = Slab(rich.space, rich.s, self.at, self.h, same, self.scale)
+        R, slopes = check.rows(lifted(main.space, rich.space, values, main.start, same, self.s))
+        inverse = rich.serving(self.h)
+        if inverse is None:
+            inverse = check.inverse(slopes)
+            self.effort.factorisations += 1
+        delta = -inverse(R)
+        smooth, swift = smooth_and_swift(check.measure(delta), rich.s)
+        return LocalError(inverse, smooth, swift, by_piece(rich.space, delta, self.scale))
+
+    def _learn_floor(self, smooth: float) -> None:
+        """Where halved pieces did not lower a small error it is rounding, of high derivatives on small
+        pieces: no less is asked for from here on."""
+        if self.refinements and 0.7 * self.last_local < smooth < 1e-7:
+            self.floor = self.allowed = max(self.floor, 1.5 * smooth)
+        self.last_local = smooth
+
+    def _accept(
+        self, slab: Slab, Z: np.ndarray, values: dict[str, np.ndarray], local: LocalError
+    ) -> None:
+        main, rich = self.main, self.rich
+        companion = Slab(rich.space, rich.s, self.at, self.h, rich.start, self.scale)
+        guess = lifted(main.space, rich.space, values, main.start, rich.start, self.s)
+        Y, _, steps = companion.solve(guess, 0.1 * self.allowed, local.inverse)
+        rich.inverse, rich.reusable = local.inverse, steps <= 2 and self.reading.linear
+        self.effort.steps += steps
+        richer = with_start(rich.space, Y, rich.start)
+        for u in values:
+            wrong, square = difference(main.space, rich.space, values, richer, u, self.s)
+            self.wrong[u] += self.h / self.length * wrong
+            self.squares[u] += self.h / self.length * square
+        self.pieces.append(Piece(self.at, self.h, main.space, self.s, values))
+        main.start, rich.start = slab.end(Z), companion.end(Y)
+        self.before = Marched(self.at, self.h, main.space, values)
+        self.at += self.h
+        self.refinements = 0
+        done = (self.at - self.low) / self.length
+        self.scale = scales({u: float(np.sqrt(x / done)) for u, x in self.squares.items()})
+        self.effort.tell(done, f"{main.space.size} functions, error {max(self.estimates.values()):.1e}")
+
+    # --- lengths and pieces ---------------------------------------------------------------------------
+    def _shorten(self, factor: float) -> None:
+        self.h *= factor
+        self.main.reusable = self.rich.reusable = False
+
+    def _marked_by_tails(self, tails: list[np.ndarray]) -> list[np.ndarray] | None:
+        """Pieces to be halved, along coordinates whose tails are too large."""
+        wholes = [np.linalg.norm(e) for e in tails]
+        if max(wholes) <= self.allowed:
+            return None
+        large = lambda e: (e > 0.7 * self.allowed / np.sqrt(len(e))) | (e > 0.5 * e.max())
+        return [large(e) if x > self.allowed else e < 0 for e, x in zip(tails, wholes, strict=True)]
+
+    def _marked_by_error(self, local: LocalError, tails: list[np.ndarray]) -> list[np.ndarray] | None:
+        """The same where the local error is too large, at most three times in a row."""
+        if local.smooth <= 1.5 * self.allowed or self.refinements >= 3:
+            return None
+        wholes = [np.linalg.norm(e) for e in tails]
+        large = lambda e: (e > 0.7 * self.allowed / np.sqrt(len(e))) & (e > 0.2 * e.max())
+        marks = [
+            large(e) if x > 0.03 * max(wholes) else e < 0
+            for e, x in zip(local.spread, wholes, strict=True)
+        ]
+        return marks if any(m.any() for m in marks) else [e >= 0.2 * e.max() for e in local.spread]
+
+    def _refine(self, marks: Sequence[np.ndarray]) -> None:
+        """Halves pieces. What had to be halved is not joined again soon, each time for longer."""
+        for p, (breaks, mark) in enumerate(zip(self.breaks, marks, strict=True)):
+            for a, b, marked in zip(breaks[:-1], breaks[1:], mark, strict=True):
+                if marked:
+                    _, delay = self.blocked.get((p, a, b), (0, 2))
+                    self.blocked[p, a, b] = (len(self.pieces) + delay, 2 * delay)
+        self.breaks = [refined(b, mark) for b, mark in zip(self.breaks, marks, strict=True)]
+        self._change_spaces()
+        self.before = None
+
+    def _coarsen(self, tails: list[np.ndarray], spread: list[np.ndarray]) -> None:
+        """Joins siblings whose pieces stay far below their share even when twice as long."""
+        fewer = []
+        for p, breaks in enumerate(self.breaks):
+            e = np.maximum(tails[p], spread[p]) if self.d == 1 else tails[p]
+            small = e * 2.0 ** (self.nodes + 1) < 0.1 * self.allowed / np.sqrt(len(e))
+            free = lambda a, b, p=p: self.blocked.get((p, a, b), (0, 0))[0] <= len(self.pieces)
+            joined = merged(breaks, small, free)
+            fewer.append(joined if len(joined) < 0.9 * len(breaks) else breaks)
+        if fewer != self.breaks:
+            self.breaks, old = fewer, self.main.space
+            self._change_spaces()
+            if self.before is not None:
+                self.before.values = self.main.space.convert(old, self.before.values)
+                self.before.space = self.main.space
+
+    def _change_spaces(self) -> None:
+        """Both levels in spaces of the present pieces; while no time has passed, from the problem's
+        start."""
+        if self.at == self.low:
+            return self._from_start()
+        for level, more in ((self.main, 0), (self.rich, 2)):
+            old, level.space = level.space, self._space(more)
+            level.start = _moved(level.start, old, level.space)
+            level.inverse, level.reusable = None, False
+
+
+def _moved(start: Start, old: Grid, new: Grid) -> Start:
+    return {u: [new.convert(old, {u: y})[u] for y in ys] for u, ys in start.items()}

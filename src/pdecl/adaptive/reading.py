@@ -1,0 +1,258 @@
+"""What the conditions of a problem say about how it is solved: periodic coordinates, the marched one,
+conditions at ends, orders of derivatives, whether it is linear."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..affine import is_affine
+from ..condition import Condition, asks_for, describe, local, located
+from ..domain import Region
+from ..jet import Entry
+from ..points import Points
+from ..problem import Problem
+
+
+@dataclass
+class Reading:
+    """- `entries`, `rows`: for each condition what it reads, and how many rows it gives at a point.
+    - `linear`: whether all conditions are affine.
+    - `periodic`: periodic axes. - `marched`: the axis that is marched along, if one is.
+    - `start`: numbers of the conditions on the lower face of the marched axis; `rest`: of the others,
+      without those of periodicity, which the functions obey by themselves.
+    - `march_order`: how many derivatives by the marched coordinate each unknown starts with.
+    - `ends`: (unknown, axis, side) to the number of conditions there. - `owned`: a condition on faces to
+      the unknowns that it determines there.
+    - `orders`: for each unknown the highest derivative along each axis.
+    """
+
+    problem: Problem
+    phi: Any
+    entries: list[tuple[Entry, ...]]
+    rows: list[int]
+    linear: bool
+    periodic: tuple[int, ...]
+    marched: int | None
+    start: list[int]
+    rest: list[int]
+    march_order: dict[str, int]
+    ends: dict[tuple[str, int, int], int]
+    owned: dict[int, list[str]]
+    orders: dict[str, list[int]]
+
+    @property
+    def space_axes(self) -> list[int]:
+        return [a for a in range(len(self.problem.domain.names)) if a != self.marched]
+
+    def march_count(self, entry: Entry) -> int:
+        """How often an entry is differentiated by the marched coordinate."""
+        return 0 if self.marched is None else entry.axes.count(self.marched)
+
+
+def read(problem: Problem, phi: Any) -> Reading:
+    """Raises a ValueError for what is not a well-stated problem on a box."""
+    for condition in problem.conditions:
+        _require_kind(condition)
+    names, conditions = problem.domain.names, problem.conditions
+    asked = [asks_for(c, problem.unknowns, names, _sample(c), phi) for c in conditions]
+    entries, rows = [tuple(sorted(e)) for e, _ in asked], [count for _, count in asked]
+    _require_pins(problem, rows)
+    pairs = [i for i, c in enumerate(conditions) if _is_paired(c)]
+    for i in pairs:
+        _require_periodicity(problem, i, entries[i], phi)
+    periodic = tuple(sorted({conditions[i].on.sides[0][0] for i in pairs}))
+    kept = [i for i in range(len(rows)) if i not in pairs]
+    linear = all(_is_affine(problem, i, entries[i], phi) for i in kept)
+
+    orders = {u: [0] * len(names) for u in problem.unknowns}
+    for entry in (e for i in kept for e in entries[i]):
+        for a in range(len(names)):
+            orders[entry.unknown][a] = max(orders[entry.unknown][a], entry.axes.count(a))
+    marched, start, march_order = _march(problem, entries, rows, kept, periodic)
+    rest = [i for i in kept if i not in start]
+    ends, owned = _at_ends(problem, entries, rows, rest)
+    found = Reading(
+        problem, phi, entries, rows, linear, periodic, marched, start, rest, march_order, ends, owned,
+        orders,
+    )  # fmt: skip
+    _require_ends(found)
+    _require_pairs(found, [e for i in pairs for e in entries[i]])
+    return found
+
+
+# --- what is not solved so
+# ------------------------------------------------------------------------------
+_BASIS = "pass a basis, solve(problem, basis, phi), without `tolerance`."
+
+
+def _require_kind(c: Condition) -> None:
+    if c.kind == "Energy":
+        raise ValueError(
+            f"{describe(c)}: a solve to a tolerance takes equations, Fit and Enforce, not energies: "
+            f"state "
+            f"the Euler–Lagrange equation, or {_BASIS}"
+        )
+    if not isinstance(c.on, Region | Points):
+        raise ValueError(
+            f"{describe(c)}: a solve to a tolerance takes conditions on parts of a box, not on points "
+            f"that "
+            f"a function draws: {_BASIS}"
+        )
+
+
+def _require_pins(problem: Problem, rows: list[int]) -> None:
+    """Single points may fix the constant of an unknown, such as a pressure's. More of them are data, to
+    be met in least squares, or a domain that is no box."""
+    given = [
+        (c, len(c.on) * r)
+        for c, r in zip(problem.conditions, rows, strict=True)
+        if isinstance(c.on, Points)
+    ]
+    if sum(count for _, count in given) > len(problem.unknowns):
+        raise ValueError(
+            f"{describe(given[0][0])}: a solve to a tolerance takes conditions on parts of a box, and "
+            f"at most "
+            f"one point for each unknown, to fix a constant; scattered points want least squares: "
+            f"{_BASIS}"
+        )
+
+
+def _require_periodicity(problem: Problem, i: int, entries: tuple[Entry, ...], phi: Any) -> None:
+    """That a condition on pairs says u = u there, for derivatives along the axis."""
+    c = problem.conditions[i]
+    at = _at_zero(problem, i, entries, phi)
+    value, slopes = (
+        np.asarray(at(jnp.zeros(len(entries)))),
+        np.asarray(jax.jacfwd(at)(jnp.zeros(len(entries)))),
+    )
+    column = {e: slopes[:, k] for k, e in enumerate(entries)}
+    opposite = lambda e: Entry("" if e.place else "opposite", e.unknown, e.axes)
+    none = np.zeros(len(value))
+    pairs = all(np.allclose(column[e], -column.get(opposite(e), none)) for e in entries)
+    single = all(np.count_nonzero(row) == 2 for row in slopes)
+    if not (_is_affine(problem, i, entries, phi) and pairs and single and not value.any()):
+        raise ValueError(
+            f"{describe(c)}: on pairs of points a solve to a tolerance takes plain periodicity, "
+            f'u() - u.at("opposite")() and the same of derivatives; for others {_BASIS}'
+        )
+
+
+def _require_ends(reading: Reading) -> None:
+    names = reading.problem.domain.names
+    for u, orders in reading.orders.items():
+        for a in set(reading.space_axes) - set(reading.periodic):
+            given = sum(reading.ends.get((u, a, side), 0) for side in (0, 1))
+            # Of several unknowns one of order one may go without, as a pressure does.
+            free = orders[a] == 1 and len(reading.orders) > 1
+            if given < orders[a] and not free:
+                raise ValueError(
+                    f"too few conditions: {u} has derivatives of order {orders[a]} by {names[a]}, and "
+                    f"{given} at its ends, {names[a]} = {_ends(reading, a)}. {orders[a]} are needed, or "
+                    "periodicity; of a coordinate that is time, all at its beginning and none at its "
+                    "end."
+                )
+
+
+def _require_pairs(reading: Reading, paired: list[Entry]) -> None:
+    for a in reading.periodic:
+        for u, orders in reading.orders.items():
+            given = {e.axes.count(a) for e in paired if e.unknown == u and set(e.axes) <= {a}}
+            if len(given) < orders[a] and not (orders[a] == 1 and len(reading.orders) > 1):
+                name = reading.problem.domain.names[a]
+                raise ValueError(
+                    f"too few conditions: {u} has derivatives of order {orders[a]} by {name}, and "
+                    f"periodicity "
+                    f"is stated for {len(given)} of {u} and its derivatives below that order."
+                )
+
+
+def _ends(reading: Reading, axis: int) -> str:
+    low, high = reading.problem.domain.bounds[axis]
+    return f"{low:g} and {high:g}"
+
+
+# --- what conditions are
+# --------------------------------------------------------------------------------
+def _sample(c: Condition) -> Points:
+    return c.on.draw(None, 1) if isinstance(c.on, Region) else c.on
+
+
+def _is_paired(c: Condition) -> bool:
+    return isinstance(c.on, Region) and c.on.paired
+
+
+def _at_zero(problem: Problem, i: int, entries: tuple[Entry, ...], phi: Any) -> Any:
+    """A condition's rows at one of its points, as a function of what it reads."""
+    c = problem.conditions[i]
+    rows = local(c, problem.unknowns, problem.domain.names)
+    where = jax.tree.map(lambda a: a[0], located(_sample(c)))
+    return lambda v: rows(dict(zip(entries, v, strict=True)), where, phi)
+
+
+def _is_affine(problem: Problem, i: int, entries: tuple[Entry, ...], phi: Any) -> bool:
+    return is_affine(_at_zero(problem, i, entries, phi), jnp.zeros(len(entries)))
+
+
+def _at_ends(
+    problem: Problem, entries: list[tuple[Entry, ...]], rows: list[int], rest: list[int]
+) -> tuple[dict[tuple[str, int, int], int], dict[int, list[str]]]:
+    ends: dict[tuple[str, int, int], int] = {}
+    owned: dict[int, list[str]] = {}
+    for i in rest:
+        on = problem.conditions[i].on
+        if not isinstance(on, Region) or on.sides == ((),):
+            continue
+        for axis, side in on.sides:
+            owned[i] = _owners(entries[i], axis, rows[i])
+            for u in owned[i]:
+                ends[u, axis, side] = ends.get((u, axis, side), 0) + 1
+    return ends, owned
+
+
+def _owners(entries: Iterable[Entry], axis: int, rows: int) -> list[str]:
+    """The unknowns that a condition on a face determines: those of which it reads the highest normal
+    derivative."""
+    highest: dict[str, int] = {}
+    for e in entries:
+        highest[e.unknown] = max(highest.get(e.unknown, -1), e.axes.count(axis))
+    return sorted(highest, key=lambda u: -highest[u])[:rows]
+
+
+# --- the marched coordinate
+# -----------------------------------------------------------------------------
+def _march(
+    problem: Problem,
+    entries: list[tuple[Entry, ...]],
+    rows: list[int],
+    kept: list[int],
+    periodic: tuple[int, ...],
+) -> tuple[int | None, list[int], dict[str, int]]:
+    """The last coordinate that can be marched along, the conditions that start it, and orders."""
+    for a in reversed(range(len(problem.domain.names))):
+        if a not in periodic and (found := _march_along(problem, entries, rows, kept, a)) is not None:
+            return a, *found
+    return None, [], {}
+
+
+def _march_along(
+    problem: Problem, entries: list[tuple[Entry, ...]], rows: list[int], kept: list[int], a: int
+) -> tuple[list[int], dict[str, int]] | None:
+    """Conditions on the lower face alone, none on the upper, that give every unknown's value and
+    derivatives below the highest that the other conditions read."""
+    places = {i: problem.conditions[i].on for i in kept}
+    if any(isinstance(on, Points) or (a, 1) in on.sides for on in places.values()):
+        return None
+    start = [i for i, on in places.items() if (a, 0) in on.sides]
+    if not start or any(places[i].sides != ((a, 0),) for i in start):
+        return None
+    orders = dict.fromkeys(problem.unknowns, 0)
+    for e in (e for i in kept if i not in start for e in entries[i]):
+        orders[e.unknown] = max(orders[e.unknown], e.axes.count(a))
+    below = all(
+        set(e.axes) <= {a} and len(e.axes) < orders[e.unknown] for i in start for e in entries[i]
+    )
+    return (start, orders) if below and sum(rows[i] for i in start) == sum(orders.values()) else None

@@ -1,0 +1,49 @@
+"""How well conditions hold between the points of their rows, as `residual.py` defines it."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..condition import located
+from ..jet import Entry
+from .answer import Adaptive
+from .reading import Reading
+from .rows import Rows
+
+_SIZE = 1000  # about 500 points inside
+
+
+def relative_residuals(solution: Adaptive, reading: Reading, rows: dict[int, Rows]) -> dict[str, float]:
+    """The root mean square of each condition over that of the size of its terms, the largest of its
+    rows: Σ_k |J_k| max(|v_k|, V_k) + |r − J v|, V_k the root mean square of an entry over the domain,
+    also of one that only a face reads."""
+    problem = reading.problem
+    inner = np.asarray(problem.domain.interior.draw(None, _SIZE // 2).coords)
+    typical = {
+        key: _rms(solution.at(inner, key[1])[key[0]])
+        for key in {(e.unknown, e.axes) for entries in reading.entries for e in entries}
+    }
+    sets = [jax.tree.map(np.asarray, located(points)) for points in problem.fresh(_SIZE)]
+    read: list[np.ndarray] = []
+    for i, place in enumerate(problem.places):
+        read.append(np.stack([_entry(solution, sets[place], e) for e in reading.entries[i]], axis=1))
+    out = {}
+    for i, name in enumerate(problem.names()):
+        evaluate = rows[i] if i in rows else Rows(reading, i)
+        values, slopes = evaluate(sets[problem.places[i]], read[i])
+        v, V = read[i], np.array([typical[e.unknown, e.axes] for e in reading.entries[i]])
+        data = values - np.einsum("nrk,nk->nr", slopes, v)
+        sizes = np.einsum("nrk,nk->nr", np.abs(slopes), np.maximum(np.abs(v), V)) + np.abs(data)
+        left, whole = (values**2).sum(axis=0), (sizes**2).sum(axis=0)
+        out[name] = float(np.sqrt(np.max(left / np.where(whole > 0, whole, 1.0))))
+    return out
+
+
+def _rms(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(x**2)))
+
+
+def _entry(solution: Adaptive, where: dict[str, Any], entry: Entry) -> np.ndarray:
+    coords = where["partners"][entry.place] if entry.place else where["coords"]
+    return solution.at(coords, entry.axes)[entry.unknown]

@@ -1,0 +1,187 @@
+"""The verb: a PDE on a box, to a tolerance, without a basis."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..mistakes import found
+from ..points import is_concrete
+from ..problem import Problem
+from ..progress import late_bar
+from ..status import SolveError, Status
+from .answer import Adaptive
+from .effort import Effort, Stop
+from .levels import Levels
+from .marching import March
+from .reading import Reading, read
+from .residuals import relative_residuals
+from .rows import Rows
+
+# Below it, errors of sums of thousands of terms in float64 cannot be told from rounding.
+_FINEST = 1e-12
+# Of the tolerance, for the local error of a slab at first.
+_LOCAL = 0.3
+_MARCHES = 8
+# The relative residual above which a condition does not hold, unless it has a limit of its own. What
+# holds stays far below, whatever the tolerance; of conditions that contradict each other one is left
+# with 1.
+_CONTRADICTION = 0.3
+
+
+def solve_to_tolerance(
+    problem: Problem,
+    phi: Any,
+    tolerance: float,
+    budget: float,
+    progress: bool,
+    throw: bool,
+) -> Adaptive:
+    """See `pdecl.solve`. `phi` has been checked against the problem's law."""
+    _require_positive("tolerance", tolerance, "1e-4")
+    _require_positive("budget", budget, "600, in seconds")
+    if not _FINEST <= tolerance < 1:
+        raise ValueError(
+            f"`tolerance` is a relative error from {_FINEST:g} (below it, rounding in float64 decides) "
+            f"to "
+            f"1; found {tolerance:g}."
+        )
+    _require_numbers(problem, phi)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(phi)):
+        solution = _empty(problem, phi, tolerance, None, Stop("", Status.NONFINITE_INPUT))
+        return _raised(solution) if throw else solution
+    # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
+    with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
+        solution = _solution(problem, phi, tolerance, Effort(budget, tell))
+    return _raised(solution) if throw else solution
+
+
+def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> Adaptive:
+    reading = read(problem, phi)
+    rows = {i: Rows(reading, i) for i in reading.rest}
+    if reading.marched is None:
+        solution = _by_levels(reading, rows, tolerance, effort)
+    else:
+        solution = _by_marches(reading, rows, tolerance, effort)
+    if solution.pieces:
+        _judge(solution, relative_residuals(solution, reading, rows))
+    solution.steps, solution.factorisations = effort.steps, effort.factorisations
+    solution.seconds = effort.seconds
+    return solution
+
+
+def _by_levels(reading: Reading, rows: dict[int, Rows], tolerance: float, effort: Effort) -> Adaptive:
+    levels, stop = Levels(reading, rows, tolerance, effort), None
+    try:
+        levels.run()
+    except Stop as reason:
+        stop = reason
+    solution = Adaptive(reading.problem, reading.phi, tolerance, levels.pieces, None, levels.estimates)
+    return _stopped(solution, stop)
+
+
+def _by_marches(reading: Reading, rows: dict[int, Rows], tolerance: float, effort: Effort) -> Adaptive:
+    """The march is done again with smaller local errors where errors grew on the way: what chaos or
+    instability amplifies is paid for once it is known."""
+    share, best = _LOCAL, None
+    for _ in range(_MARCHES):
+        solution = _march(reading, rows, tolerance, max(share * tolerance, _FINEST), effort)
+        early = _ended_early(solution)
+        if best is not None and (early or _has_stalled(solution, best)):
+            return _stopped(best, Stop(solution.message))
+        if early or not solution.status.failed:
+            return solution
+        best = solution
+        share *= _LOCAL * min(1.0, tolerance / solution.error_estimate)
+    return solution
+
+
+def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
+    """Smaller local errors did not help, although errors are not so large that they cannot grow."""
+    return best.error_estimate < 0.1 and solution.error_estimate > 0.8 * best.error_estimate
+
+
+def _march(
+    reading: Reading, rows: dict[int, Rows], tolerance: float, goal: float, effort: Effort
+) -> Adaptive:
+    stop = None
+    try:
+        march = March(reading, rows, goal, effort)
+    except Stop as reason:
+        return _empty(reading.problem, reading.phi, tolerance, reading.marched, reason)
+    try:
+        march.run()
+    except Stop as reason:
+        stop = reason
+    estimates = march.estimates if march.pieces else dict.fromkeys(reading.problem.unknowns, np.inf)
+    solution = Adaptive(
+        reading.problem, reading.phi, tolerance, march.pieces, reading.marched, estimates
+    )
+    return _stopped(solution, stop)
+
+
+def _stopped(solution: Adaptive, stop: Stop | None) -> Adaptive:
+    """With its status: of the reason, or of its estimate."""
+    if stop is not None:
+        solution.status, solution.message = stop.status, stop.why
+    elif not solution.error_estimate <= solution.tolerance:
+        solution.status = Status.TOLERANCE_NOT_MET
+        solution.message = "errors grow on the way, or do not fall with more functions."
+    return solution
+
+
+def _ended_early(solution: Adaptive) -> bool:
+    """Whether a march did not come to its end."""
+    if solution.marched is None or not solution.pieces:
+        return True
+    last, (low, high) = solution.pieces[-1], solution.problem.domain.bounds[solution.marched]
+    return last.low + last.h < high - 1e-9 * (high - low)
+
+
+def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
+    """Conditions that contradict each other may leave a residual although estimates are small."""
+    solution.relative_residual = measured
+    if solution.status.failed:
+        return
+    named = zip(solution.problem.names(), solution.problem.conditions, strict=True)
+    limits = {
+        name: _CONTRADICTION if c.residual_limit is None else c.residual_limit for name, c in named
+    }
+    worst = max(limits, key=lambda name: measured[name] / limits[name])
+    if not measured[worst] <= limits[worst]:
+        solution.status = Status.TOLERANCE_NOT_MET
+        solution.message = (
+            f"{worst!r} is left with a residual of {measured[worst]:.2g} relative to its terms: do "
+            "conditions contradict each other?"
+        )
+
+
+def _empty(problem: Problem, phi: Any, tolerance: float, marched: int | None, stop: Stop) -> Adaptive:
+    estimates = dict.fromkeys(problem.unknowns, np.inf)
+    return Adaptive(problem, phi, tolerance, [], marched, estimates, stop.status, stop.why)
+
+
+def _raised(solution: Adaptive) -> Adaptive:
+    if not solution.status.failed:
+        return solution
+    estimate = (
+        f"The error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
+    )
+    known = solution.status is Status.TOLERANCE_NOT_MET
+    raise SolveError(
+        solution.status, "", f"{estimate} {solution.message}" if known else solution.message
+    )
+
+
+def _require_positive(name: str, x: Any, example: str) -> None:
+    if isinstance(x, bool) or not isinstance(x, int | float | np.number) or not x > 0:
+        raise ValueError(f"`{name}` must be a positive number, such as {example}; found {found(x)}.")
+
+
+def _require_numbers(problem: Problem, phi: Any) -> None:
+    if not all(is_concrete(leaf) for leaf in jax.tree.leaves((problem, phi))):
+        raise TypeError(
+            "a solve to a tolerance looks at numbers to choose its functions, so it does not run inside "
+            "jit, vmap or grad: call it outside, or pass a basis and no `tolerance`."
+        )

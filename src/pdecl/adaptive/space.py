@@ -1,0 +1,150 @@
+"""Functions of the space coordinates for all unknowns, and the conditions' rows on them."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.sparse as sp
+
+from ..condition import located
+from ..domain import Region
+from ..jet import Entry
+from .reading import Reading
+from .rows import Rows
+
+Coefficients = dict[str, np.ndarray]  # for each unknown (…, N_u)
+
+
+class Space:
+    """u = Σ over functions of the space coordinates; N functions for all unknowns together.
+
+    Either a `Grid` of pieces or of a total `Degrees`; they set `size`, `shares` (each unknown's slice of
+    the N functions) and `points` (where each condition of `reading.rest` has its rows), and give values
+    and spectra. `rows` are the compiled conditions, shared by all spaces of a solve.
+    """
+
+    def __init__(self, reading: Reading, rows: dict[int, Rows]):
+        self.reading, self.rows = reading, rows
+        self.axes, self.unknowns = reading.space_axes, reading.problem.unknowns
+        self.size, self.shares = 0, {u: slice(0, 0) for u in self.unknowns}
+        self.points: list[dict[str, Any]] = []
+        self._tables: dict[tuple, Any] = {}
+
+    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Any:
+        """(points, N_u): a derivative of each function of u, of an order for each space axis."""
+        raise NotImplementedError
+
+    def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
+        """Coefficients (…, n_1, n_2, …) whose squares add up to the mean square over the space."""
+        raise NotImplementedError
+
+    def convert(self, other: Any, coefficients: Coefficients) -> Coefficients:
+        """Coefficients here of functions of another space of the same kind."""
+        raise NotImplementedError
+
+    def tails(self, u: str, spectrum: np.ndarray) -> list[np.ndarray]:
+        """For each axis the sizes (3, pieces) of the last three coefficients in each piece, over the
+        first axis of the spectrum a root mean square."""
+        return [
+            np.sqrt((pieces[..., -3:] ** 2).sum(axis=0) / len(spectrum)).T
+            for pieces in self.in_pieces(u, spectrum)
+        ]
+
+    def in_pieces(self, u: str, spectrum: np.ndarray) -> list[np.ndarray]:
+        """The spectrum for each axis as (all others, pieces, coefficients of a piece)."""
+        d, found = len(self.axes), []
+        for p in range(d):
+            y = np.moveaxis(spectrum, spectrum.ndim - d + p, -1)
+            count = self.pieces(u, p)
+            found.append(y.reshape(-1, count, y.shape[-1] // count))
+        return found
+
+    def pieces(self, u: str, p: int) -> int:
+        return 1
+
+    def allot(self, sizes: dict[str, int]) -> None:
+        """Gives each unknown its slice of the functions."""
+        ends = np.cumsum([0, *sizes.values()])
+        self.shares = {u: slice(*pair) for u, pair in zip(sizes, itertools.pairwise(ends), strict=True)}
+        self.size = int(ends[-1])
+
+    def given_points(self, index: int) -> dict[str, Any]:
+        """Where a condition on `Points` holds."""
+        return jax.tree.map(np.asarray, located(self.reading.problem.conditions[index].on))
+
+    def table(self, k: int, entry: Entry) -> Any:
+        """The space part of a jet entry at the points of a condition."""
+        orders = tuple(entry.axes.count(a) for a in self.axes)
+        key = (k, entry.unknown, orders)
+        if key not in self._tables:
+            self._tables[key] = self.values(entry.unknown, self.points[k]["coords"], orders)
+        return self._tables[key]
+
+    def evaluate(
+        self, jets: dict[str, list[np.ndarray]], times: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Every condition's rows, (s, all), and its slopes, (s, n, rows, entries).
+
+        `jets[u][a]` are coefficients (s, N_u) of the derivative of order a by the marched coordinate.
+        """
+        s, values, slopes = len(times), [], []
+        for k, i in enumerate(self.reading.rest):
+            n, entries = len(self.points[k]["coords"]), self.reading.entries[i]
+            v = np.empty((s, n, len(entries)))
+            for e, entry in enumerate(entries):
+                coefficients = jets[entry.unknown][self.reading.march_count(entry)]
+                v[:, :, e] = (self.table(k, entry) @ coefficients.T).T
+            rows, g = self.rows[i](self._at(times, self.points[k]), v.reshape(s * n, -1))
+            values.append(np.moveaxis(rows.reshape(s, n, -1), 2, 1).reshape(s, -1))
+            slopes.append(g.reshape(s, n, *g.shape[1:]))
+        return np.concatenate(values, axis=1), slopes
+
+    def matrices(self, slopes: Sequence[np.ndarray]) -> dict[int, Any]:
+        """A_a = Σ over entries of diag(slope) T, for each order a of the derivative by the marched
+        coordinate: (rows, N). Slopes are (n, rows, entries)."""
+        tops = np.cumsum([0] + [g.shape[0] * g.shape[1] for g in slopes])
+        blocks: dict[int, list[tuple[np.ndarray, ...]]] = {}
+        for k, i in enumerate(self.reading.rest):
+            g = slopes[k]
+            for e, entry in enumerate(self.reading.entries[i]):
+                table = sp.coo_matrix(self.table(k, entry))
+                first, here = (
+                    self.shares[entry.unknown].start,
+                    blocks.setdefault(self.reading.march_count(entry), []),
+                )
+                for r in range(g.shape[1]):
+                    if g[:, r, e].any():
+                        data = table.data * g[table.row, r, e]
+                        here.append((data, table.row + tops[k] + r * len(g), table.col + first))
+        out = {}
+        for a, parts in blocks.items():
+            if parts:
+                data, rows, columns = (np.concatenate(x) for x in zip(*parts, strict=True))
+                out[a] = sp.csr_matrix((data, (rows, columns)), shape=(tops[-1], self.size))
+        return out
+
+    def row_sizes(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
+        """For each row the root mean square over its condition of Σ_e |g_e| ‖T_e row‖, the most that its
+        terms could be. Where rows are more than functions they are divided by it."""
+        sizes = []
+        for k, i in enumerate(self.reading.rest):
+            g, total = slopes[k], np.zeros(slopes[k].shape[:2])
+            for e, entry in enumerate(self.reading.entries[i]):
+                T = sp.csr_matrix(self.table(k, entry))
+                norms = np.sqrt(np.asarray(T.multiply(T).sum(axis=1)).ravel())
+                total += np.abs(g[:, :, e]) * norms[:, None]
+            sizes.append(np.repeat(np.sqrt((total**2).mean(axis=0)), len(g)))
+        return np.concatenate(sizes)
+
+    def _at(self, times: np.ndarray, where: dict[str, Any]) -> dict[str, Any]:
+        """The points of a condition at each of the times."""
+        full = jax.tree.map(lambda x: np.concatenate([x] * len(times)), where)
+        if self.reading.marched is not None:
+            full["coords"][:, self.reading.marched] = np.repeat(times, len(where["coords"]))
+        return full
+
+
+def is_inside(on: Any) -> bool:
+    return isinstance(on, Region) and on.sides == ((),)

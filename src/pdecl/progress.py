@@ -74,4 +74,5 @@ def late_bar(what: str, show: bool, after: float = 2.0) -> Iterator[Callable[[fl
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -29,7 +29,7 @@ class Piece:
     values: Coefficients
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Adaptive(Summarised):
     """u for one φ, from `solve(problem, phi, tolerance=...)`. `u(points)` are its values,
     `u.d("x")(points)` a derivative; for several unknowns a dictionary.

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..status import Status
-
 Tell = Callable[[float | None, str], None]  # of the share that is done, if known, and a note
 
 
@@ -36,4 +34,3 @@ class Stop(Exception):
     """The end before the tolerance is met."""
 
     why: str
-    status: Status = Status.TOLERANCE_NOT_MET

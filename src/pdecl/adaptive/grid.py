@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..domain import Region
 from ..rules import tensor
-from .pieces import Breaks, Pieces
+from .pieces import Breaks, Pieces, Sparse
 from .reading import Reading
 from .rows import Rows
 from .space import Coefficients, Space, is_inside
@@ -30,7 +30,7 @@ class Grid(Space):
         taken: dict[tuple, tuple] = {}
         self.points = [self._once(i, self._place(i), taken) for i in reading.rest]
 
-    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> sp.csr_matrix:
+    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Sparse:
         """On grids products of the coordinates' tables; elsewhere products row by row."""
         lines, columns = self.lines[u], [coords[:, a] for a in self.axes]
         if len(lines) == 1:
@@ -80,7 +80,7 @@ class Grid(Space):
         return self.lines[u][p].pieces
 
     def _unravelled(self, u: str, x: np.ndarray) -> np.ndarray:
-        return x.reshape(*x.shape[:-1], *(line.size for line in self.lines[u]))
+        return x.reshape((*x.shape[:-1], *(line.size for line in self.lines[u])))
 
     def _line(self, u: str, p: int, count: int) -> Pieces:
         reading, axis = self.reading, self.axes[p]
@@ -144,7 +144,7 @@ def _along(x: np.ndarray, axis: int, change: Any) -> np.ndarray:
     return np.moveaxis(z.reshape(*y.shape[:-1], -1), -1, axis)
 
 
-def _row_products(a: sp.csr_matrix, b: sp.csr_matrix) -> sp.csr_matrix:
+def _row_products(a: Sparse, b: Sparse) -> Sparse:
     """All products of the entries of each row of a with those of the same row of b."""
     rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
     many = np.diff(b.indptr)[rows]  # every entry of a meets all of b's in its row

@@ -9,6 +9,7 @@ import scipy.linalg as dense
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
+from .pieces import Sparse
 from .stages import is_real, radau
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -72,7 +73,7 @@ def factorise(M: Any, sizes: np.ndarray | None = None) -> Solve:
     return lambda r: solve(r / size)
 
 
-def _sparse(A: sp.csr_matrix) -> Solve:
+def _sparse(A: Sparse) -> Solve:
     try:
         return spl.splu(A.tocsc()).solve
     except RuntimeError as error:  # "Factor is exactly singular"
@@ -93,7 +94,7 @@ def _dense(A: np.ndarray) -> Solve:
     return lambda r: dense.lu_solve(factors, r, check_finite=False)
 
 
-def _least_squares(A: sp.csr_matrix) -> Solve:
+def _least_squares(A: Sparse) -> Solve:
     """By the augmented system [αI A; Aᴴ 0] with columns of norm one: sparse, and stable where the normal
     equations, which square the condition, are not."""
     norms = np.sqrt(np.asarray(A.multiply(A.conj()).sum(axis=0)).ravel().real)
@@ -104,6 +105,6 @@ def _least_squares(A: sp.csr_matrix) -> Solve:
     return lambda r: solve(np.concatenate([r, np.zeros(columns)]))[rows:] / norms
 
 
-def _least_squares_dense(A: sp.csr_matrix) -> Solve:
+def _least_squares_dense(A: Sparse) -> Solve:
     Q, R = dense.qr(A.toarray(), mode="economic", check_finite=False)
     return lambda r: dense.solve_triangular(R, Q.conj().T @ r, check_finite=False)

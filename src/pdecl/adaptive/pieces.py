@@ -7,7 +7,7 @@ at Gauss points, de Boor and Swartz).
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from scipy.special import roots_legendre
 
 # Breaks are integers, in units of the length over 2^30, so that halves and siblings are exact.
 Breaks = tuple[int, ...]
+Sparse = Union[sp.sparray, sp.spmatrix]  # noqa: UP007
 _WHOLE = 2**30
 
 
@@ -60,13 +61,13 @@ class Pieces:
     def pieces(self) -> int:
         return len(self.points) - 1
 
-    def table(self, x: np.ndarray, derivative: int) -> sp.csr_matrix:
+    def table(self, x: np.ndarray, derivative: int) -> Sparse:
         """(points, functions): a derivative of each function at each point."""
         out = self._open_table(x, derivative)
         return out if self._fold is None else (out @ self._fold).tocsr()
 
     @cached_property
-    def spectrum(self) -> sp.csr_matrix:
+    def spectrum(self) -> Sparse:
         """To Legendre coefficients in each piece, times the root of its share of the length: squares add
         up to the mean square over the coordinate."""
         q = self.degree + 1
@@ -84,7 +85,7 @@ class Pieces:
         factors = spl.splu(self.table(self.samples, 0).tocsc())
         return lambda values: factors.solve(np.ascontiguousarray(values))
 
-    def _open_table(self, x: np.ndarray, derivative: int) -> sp.csr_matrix:
+    def _open_table(self, x: np.ndarray, derivative: int) -> Sparse:
         """Without periodicity. A derivative of a spline has the scaled differences of its
         coefficients."""
         x = np.clip(np.asarray(x, float), self.low, self.high)
@@ -99,7 +100,7 @@ class Pieces:
             knots, degree = knots[1:-1], degree - 1
         return BSpline.design_matrix(x, knots, degree).tocsr() @ change
 
-    def _seam(self, smooth: int) -> sp.csr_matrix:
+    def _seam(self, smooth: int) -> Sparse:
         """The last functions by the first, so that derivatives below `smooth` agree at the two ends."""
         ends = np.array([self.low, self.high])
         tables = [self._open_table(ends, j).toarray() for j in range(smooth)]

@@ -17,14 +17,13 @@ _SIZE = 1000  # about 500 points inside
 def relative_residuals(solution: Adaptive, reading: Reading, rows: dict[int, Rows]) -> dict[str, float]:
     """The root mean square of each condition over that of the size of its terms, the largest of its
     rows: Σ_k |J_k| max(|v_k|, V_k) + |r − J v|, V_k the root mean square of an entry over the domain,
-    also of one that only a face reads."""
+    also of one that only a face reads. Of a derivative that vanishes V_k is what the tolerance cannot
+    see: that much of u over the lengths."""
     problem = reading.problem
-    inner = np.asarray(problem.domain.interior.draw(None, _SIZE // 2).coords)
-    typical = {
-        key: _rms(solution.at(inner, key[1])[key[0]])
-        for key in {(e.unknown, e.axes) for entries in reading.entries for e in entries}
-    }
     sets = [jax.tree.map(np.asarray, located(points)) for points in problem.fresh(_SIZE)]
+    inner = np.asarray(problem.domain.interior.draw(None, _SIZE // 2).coords)
+    entries = {(e.unknown, e.axes) for entries in reading.entries for e in entries}
+    typical = {(u, axes): _typical(solution, inner, u, axes) for u, axes in entries}
     read: list[np.ndarray] = []
     for i, place in enumerate(problem.places):
         read.append(np.stack([_entry(solution, sets[place], e) for e in reading.entries[i]], axis=1))
@@ -40,8 +39,10 @@ def relative_residuals(solution: Adaptive, reading: Reading, rows: dict[int, Row
     return out
 
 
-def _rms(x: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(x**2)))
+def _typical(solution: Adaptive, coords: np.ndarray, u: str, axes: tuple[int, ...]) -> float:
+    rms = lambda axes: float(np.sqrt(np.mean(solution.at(coords, axes)[u] ** 2)))
+    low, high = np.asarray(solution.problem.domain.bounds).T
+    return max(rms(axes), solution.tolerance * rms(()) / float(np.prod((high - low)[list(axes)])))
 
 
 def _entry(solution: Adaptive, where: dict[str, Any], entry: Entry) -> np.ndarray:

@@ -48,9 +48,6 @@ def solve_to_tolerance(
             f"1; found {tolerance:g}."
         )
     _require_numbers(problem, phi)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(phi)):
-        solution = _empty(problem, phi, tolerance, None, Stop("", Status.NONFINITE_INPUT))
-        return _raised(solution) if throw else solution
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
         solution = _solution(problem, phi, tolerance, Effort(budget, tell))
@@ -64,7 +61,7 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> A
         solution = _by_levels(reading, rows, tolerance, effort)
     else:
         solution = _by_marches(reading, rows, tolerance, effort)
-    if solution.pieces:
+    if not _ended_early(solution):
         _judge(solution, relative_residuals(solution, reading, rows))
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
@@ -124,7 +121,7 @@ def _march(
 def _stopped(solution: Adaptive, stop: Stop | None) -> Adaptive:
     """With its status: of the reason, or of its estimate."""
     if stop is not None:
-        solution.status, solution.message = stop.status, stop.why
+        solution.status, solution.message = Status.TOLERANCE_NOT_MET, stop.why
     elif not solution.error_estimate <= solution.tolerance:
         solution.status = Status.TOLERANCE_NOT_MET
         solution.message = "errors grow on the way, or do not fall with more functions."
@@ -134,16 +131,14 @@ def _stopped(solution: Adaptive, stop: Stop | None) -> Adaptive:
 def _ended_early(solution: Adaptive) -> bool:
     """Whether a march did not come to its end."""
     if solution.marched is None or not solution.pieces:
-        return True
+        return not solution.pieces
     last, (low, high) = solution.pieces[-1], solution.problem.domain.bounds[solution.marched]
     return last.low + last.h < high - 1e-9 * (high - low)
 
 
 def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
-    """Conditions that contradict each other may leave a residual although estimates are small."""
+    """Of conditions that contradict each other one is left with a residual, whatever the estimate."""
     solution.relative_residual = measured
-    if solution.status.failed:
-        return
     named = zip(solution.problem.names(), solution.problem.conditions, strict=True)
     limits = {
         name: _CONTRADICTION if c.residual_limit is None else c.residual_limit for name, c in named
@@ -151,15 +146,15 @@ def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
     worst = max(limits, key=lambda name: measured[name] / limits[name])
     if not measured[worst] <= limits[worst]:
         solution.status = Status.TOLERANCE_NOT_MET
-        solution.message = (
-            f"{worst!r} is left with a residual of {measured[worst]:.2g} relative to its terms: do "
+        solution.message += (
+            f" {worst!r} is left with a residual of {measured[worst]:.2g} relative to its terms: do "
             "conditions contradict each other?"
         )
 
 
 def _empty(problem: Problem, phi: Any, tolerance: float, marched: int | None, stop: Stop) -> Adaptive:
     estimates = dict.fromkeys(problem.unknowns, np.inf)
-    return Adaptive(problem, phi, tolerance, [], marched, estimates, stop.status, stop.why)
+    return Adaptive(problem, phi, tolerance, [], marched, estimates, Status.TOLERANCE_NOT_MET, stop.why)
 
 
 def _raised(solution: Adaptive) -> Adaptive:

@@ -47,7 +47,7 @@ def radau(s: int) -> Stages:
 
 
 def is_real(rate: complex) -> bool:
-    return abs(rate.imag) < 1e-9 * abs(rate)
+    return bool(abs(rate.imag) < 1e-9 * abs(rate))
 
 
 def to_legendre(values: np.ndarray, s: int) -> np.ndarray:

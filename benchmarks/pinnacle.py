@@ -390,8 +390,8 @@ HEAD = """\
 Written by `benchmarks/pinnacle.py`. Problems of PINNacle (Hao et al., NeurIPS 2024) and of other papers
 on physics-informed networks, stated as published and solved by `pdecl.solve(problem, tolerance=...)`
 with nothing else set. **This is a comparison with physics-informed networks, not with numerical
-solvers.** Our method here is itself a numerical one, collocation with B-splines in space and Radau IIA in
-time; nothing is trained. Published figures are the best of eleven methods of PINNacle, each trained for
+solvers.** Our method here is itself a numerical one, collocation with B-splines in space and Radau IIA
+in time; nothing is trained. Published figures are the best of eleven methods of PINNacle, each trained for
 20,000 steps on a GPU, or as named.
 
 Errors are relative L2 errors. "Stated" is the solution's own `error_estimate`, made without the

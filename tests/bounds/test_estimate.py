@@ -50,6 +50,19 @@ def test_it_covers_as_many_as_it_says_and_is_near(estimator, unseen):
     assert np.median(found.relative / errors) < 3
 
 
+def test_the_factor_is_the_quantile_of_the_other_half(estimator):
+    """Of 15 φ the 15th, the ⌈16 · 0.9⌉-th, and for a quantile of 0.6 the tenth is met exactly."""
+    looser = calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), reference=exact, quantile=0.6)
+    solution = pdecl.solve(PROBLEM, BASIS, PHIS[15:], batch=True)
+    coords = estimator.points[0].coords
+    truth = np.stack([exact(k, coords) for k in PHIS[15:]])
+    errors = np.sqrt(np.mean((np.asarray(solution(coords)) - truth) ** 2, axis=1))
+    for found, met in [(estimator, 15), (looser, 10)]:
+        ratios = np.sort(errors / np.asarray(found(solution).bound))
+        assert ratios[met - 1] == pytest.approx(1, rel=1e-9)
+        assert found.count == 15
+
+
 def test_it_tells_good_from_bad(estimator, unseen):
     wrong = cases.perturbed(unseen[0], 0.1)
     assert (estimator(wrong).relative > estimator(unseen[0]).relative).all()

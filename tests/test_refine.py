@@ -150,6 +150,24 @@ def test_more_points_are_tried_first_where_the_bound_is_near(convection, monkeyp
     assert asked[0] == (True, inside)
 
 
+def test_an_answer_is_kept_for_its_bound_alone(convection, monkeypatch):
+    """Not because it came last; where none is better than the first, nothing counts as refined."""
+    model, _, solution = convection
+    known = model.bound(solution)
+    tolerance = float(known.relative[0]) / 5
+    two, three = (replace(solution, weights=k * solution.weights) for k in (2.0, 3.0))
+    answers = iter([three, solution, three])
+    monkeypatch.setattr(ladder, "solve", lambda *_, **options: next(answers))
+    kept = refine(model, two, tolerance)
+    assert kept.means == [Means.NOT_REACHED]
+    np.testing.assert_array_equal(kept.better[0].weights, solution.weights)
+    np.testing.assert_array_equal(kept.bound.bound, known.bound)
+    monkeypatch.setattr(ladder, "solve", lambda *_, **options: three)
+    unchanged = refine(model, solution, tolerance, known=known)
+    assert unchanged.better == {}
+    np.testing.assert_array_equal(unchanged.bound.bound, known.bound)
+
+
 def test_functions_that_are_carried_solve_the_equation():
     law = Convection()
     beta, problem = law.sample(5, 1)[0], law.problem()

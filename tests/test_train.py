@@ -291,3 +291,31 @@ def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
     assert np.all(fewer < more)
     norm = lambda tree: np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(tree)))
     assert norm(jax.tree.map(lambda a, b: a - b, few, many)) < 0.005 * norm(many)
+
+
+def test_the_loss_counts_every_kind_of_condition():
+    """u = 2 on a line of length one: ½·4·(2 − 1)² + ½·6·(2 − 5)² + 0.5·∫u²."""
+    conditions = [
+        pdecl.Fit(lambda u, z, phi: u() - 1, on=line.interior, weight=4.0),
+        pdecl.Enforce(lambda u, z, phi: u() - 5, on=line.faces(), weight=6.0),
+        pdecl.Energy(lambda u, z, phi: u() ** 2, on=line.interior, weight=0.5),
+    ]
+    for chosen, wanted in [((0,), 2.0), ((1,), 27.0), ((2,), 2.0), ((0, 1, 2), 31.0)]:
+        problem = pdecl.Problem(line, [conditions[i] for i in chosen])
+        loss = left_over(problem, lambda x, phi: jnp.ones(1), None, problem.draw(4), jnp.array([2.0]))
+        assert loss == pytest.approx(wanted, rel=1e-12)
+
+
+def test_points_that_are_joined_count_by_their_number():
+    """One point at x = 0 and three at x = 1 are together what four points are: ¾ of x, and all of 1."""
+    few, many = pdecl.Points([[0.0]]), pdecl.Points(np.ones((3, 1)))
+    slope = lambda u, z, k: (1 + z.x) * u()
+    first, other = (
+        pdecl.Problem(line, [pdecl.Energy(slope, on=on)], parameter=decay.parameter)
+        for on in (few, many)
+    )
+    _, history = pdecl.fit(
+        first, lambda x, k: k[None], optax.sgd(1.0), steps=1, key=jr.key(0), batch=1,
+        phis=jnp.array([4.0]), method="soft", judge=other, progress=False,
+    )  # fmt: skip
+    assert history.loss == [pytest.approx(4.0 * 1.75, rel=1e-12)]

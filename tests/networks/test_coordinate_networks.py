@@ -113,6 +113,19 @@ def test_what_the_law_does_not_vary_is_no_division_by_zero():
 
 
 @each_that_reads_phi
+def test_the_mean_and_deviation_of_the_law_are_not_trained(kind):
+    net = make(kind, size=4)
+    slopes = eqx.filter_grad(lambda net: jnp.sum(bases.specialise(net, PHI)(MESH[0], PHI) ** 2))(net)
+    standards = [
+        (at, slope)
+        for at, slope in jax.tree_util.tree_flatten_with_path(slopes)[0]
+        if ".standard." in jax.tree_util.keystr(at)
+    ]
+    assert len(standards) >= 2
+    assert all(np.all(slope == 0) for _, slope in standards)
+
+
+@each_that_reads_phi
 def test_proposed_solutions_are_of_order_one(kind):
     basis = make(kind, size=60, width=64)
     weights = bases.proposed(basis, ("u",), PHI, {"u": 60})

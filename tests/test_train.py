@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 import pdecl
 from pdecl.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
 from pdecl.layer import weights_of
-from pdecl.loss import left_over
+from pdecl.loss import hard, has_envelope, left_over, mean_over_phi
 from pdecl.presets import preset
 from pdecl.system import build
 
@@ -319,3 +319,45 @@ def test_points_that_are_joined_count_by_their_number():
         phis=jnp.array([4.0]), method="soft", judge=other, progress=False,
     )  # fmt: skip
     assert history.loss == [pytest.approx(4.0 * 1.75, rel=1e-12)]
+
+
+def test_the_mean_over_phi_is_that_of_logarithms_or_plain():
+    losses = jnp.array([1.0, jnp.e**2])
+    assert mean_over_phi(losses, "log", False) == pytest.approx(1, rel=1e-12)
+    for mean, energy in [("mean", False), ("mean", True), ("log", True)]:
+        assert mean_over_phi(losses, mean, energy) == pytest.approx((1 + np.e**2) / 2, rel=1e-12)
+
+
+ENERGY = pdecl.Energy(lambda u, z, k: (u() - jnp.exp(z.x)) ** 2, on=line.interior.gauss(5))
+FIT = pdecl.Fit(lambda u, z, k: u() - jnp.exp(z.x), on=line.interior)
+
+
+def problem_with(*conditions):
+    return pdecl.Problem(line, conditions)
+
+
+def test_the_loss_is_what_the_layer_minimises_for_energies_on_fixed_points():
+    moving = pdecl.Energy(ENERGY.equation, on=line.interior)
+    given = pdecl.Energy(ENERGY.equation, on=pdecl.Points([[0.1], [0.7]]))
+    for conditions, wanted in [
+        ([ENERGY], True), ([given], True), ([moving], False), ([FIT], False), ([ENERGY, FIT], False),
+        ([ENERGY, moving], False),
+    ]:  # fmt: skip
+        problem = problem_with(*conditions)
+        assert has_envelope(problem, problem) == wanted
+    assert not has_envelope(problem_with(ENERGY), problem_with(ENERGY))
+
+
+@pytest.mark.parametrize("condition", [ENERGY, FIT])
+def test_the_gradient_of_the_hard_loss_goes_through_the_layer_where_it_has_to(condition):
+    problem = problem_with(condition)
+    points, fresh = problem.draw(3), problem.draw(3, jr.key(1))
+
+    @jax.jit
+    def loss(steepness):
+        basis = lambda x, phi: jnp.sin(steepness * x)
+        solver = pdecl.GaussNewton(pdecl.Cholesky())
+        return hard(problem, problem, basis, None, points, fresh, solver)[0]
+
+    slope = (loss(2.0 + 1e-5) - loss(2.0 - 1e-5)) / 2e-5
+    assert jax.grad(loss)(2.0) == pytest.approx(float(slope), rel=1e-6)

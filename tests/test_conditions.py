@@ -372,6 +372,12 @@ class TestEnergy:
         np.testing.assert_allclose(solution.weights, 1.2 * np.array([0, 0.5, 1, 0.5, 0]), atol=1e-9)
         assert solution.residual["ends"] < 1e-10
 
+    def test_energies_that_read_different_numbers_of_derivatives(self):
+        """∫ ½u'² + ½u² and ∫ ½u² − 3u: 2u = 3, with natural conditions at the ends."""
+        two = pdecl.Energy(lambda u, z, phi: 0.5 * u.d("x") ** 2 + 0.5 * u() ** 2, on=INSIDE)
+        one = pdecl.Energy(lambda u, z, phi: 0.5 * u() ** 2 - 3 * u(), on=INSIDE)
+        close(pdecl.solve(on_line(two, one), POLYNOMIALS), 1.5 + 0 * X, 1e-9)
+
     def test_the_weight_of_an_energy(self):
         problem = on_line(
             pdecl.Energy(lambda u, z, phi: 0.5 * u() ** 2, on=LINE.interior.gauss(3), weight=3.0),
@@ -479,12 +485,22 @@ class TestOptimality:
 class TestNonlinear:
     @pytest.mark.parametrize("scale", [1e-4, 1e4])
     def test_the_scale_of_an_equation_has_no_say(self, scale):
-        problem = lambda scale: on_line(fit(lambda u, z, phi: scale * (u() ** 2 - 4 - z.x), INSIDE))
-        solver, basis = pdecl.GaussNewton(rtol=1e-4), chebyshev(LINE, 2)
-        start = jnp.array([1.0, 0.1, 0.0])
+        """Neither in when steps end nor in how they are damped: full steps from 3 lead away for ever."""
+        problem = lambda scale: on_line(fit(lambda u, z, phi: scale * jnp.arctan(3 * u() - z.x), INSIDE))
+        solver, basis = pdecl.GaussNewton(rtol=1e-4), chebyshev(LINE, 1)
+        start = jnp.array([3.0, 0.0])
         one, other = (pdecl.solve(problem(k), basis, initial=start, solver=solver) for k in (1.0, scale))
         assert one.iterations == other.iterations
-        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
+        np.testing.assert_allclose(one.weights, [1 / 6, 1 / 6], rtol=1e-6)
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
+
+    def test_nonlinear_equalities_alone(self):
+        """u² + u = 6 in one place: by Newton's steps, which end when it holds."""
+        problem = on_line(pdecl.Enforce(lambda u, z, phi: u() ** 2 + u() - 6, on=LINE.face(x=0)))
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=jnp.array([1.0]))
+        assert solution.status == pdecl.Status.SOLVED
+        assert solution.weights[0] == pytest.approx(2, rel=1e-9)
+        assert solution.iterations < 10
 
     def test_starting_near_the_solution_takes_fewer_steps(self):
         problem = on_line(

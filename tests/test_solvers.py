@@ -132,8 +132,7 @@ KKT = {
 }
 
 
-@pytest.mark.parametrize("kind", KKT)
-@pytest.mark.parametrize("name", ["cholesky", "lsmr"])
+@pytest.mark.parametrize(("name", "kind"), [*(("cholesky", k) for k in KKT), ("lsmr", "all kinds")])
 def test_steps_and_multipliers_with_a_ridge_are_those_of_the_kkt_matrix(name, kind):
     """Each ω_j has a ridge of its own, and where a step starts makes no difference to where it ends."""
     (n, m, energy, size), N, rng = KKT[kind], 12, np.random.default_rng(3)

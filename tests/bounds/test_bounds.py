@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.bounds import bound, burgers
+from pdecl.bounds import bound, burgers, record
 from pdecl.problems import Burgers, Convection
 
 # Fewer nodes than the defaults: the functions are smooth, and whatever is missed must be allowed for.
@@ -97,6 +97,18 @@ def test_weights_that_are_not_numbers(case):
     found = bound(LAWS[name], broken, throw=False, **RESOLUTION[name])
     assert np.isinf(found.bound[1])
     np.testing.assert_allclose(found.bound[jnp.array([0, 2, 3])], bounds[0].bound[jnp.array([0, 2, 3])])
+
+
+def test_a_record_adds_rounding_and_says_infinity_for_what_it_does_not_know():
+    """For a v of size 2: with a bound of 2 its u may be zero, and with NaN it may be anything."""
+    lower = jnp.array([0.0, 0.5, 1.0, 0.5])
+    found = record.assemble(jnp.array([0, 1, 2, jnp.nan]), jnp.full(4, 2.0), {}, "L2", lower)
+    more = 2 * record.ROUNDING
+    np.testing.assert_allclose(found.bound, [more, 1 + more, 2 + more, np.inf], rtol=1e-15)
+    relative = [more / (2 - more), (1 + more) / (1 - more), np.inf, np.inf]
+    np.testing.assert_allclose(found.relative, relative, rtol=1e-15)
+    np.testing.assert_allclose(found.lower, [0, 0.5 - more, 1 - more, 0], rtol=1e-15)
+    assert float(found.bound[1]) > 1 > float(record.assemble(*jnp.ones((2, 1)), {}, "").lower[0])
 
 
 def test_it_says_what_is_within_a_tolerance(case):

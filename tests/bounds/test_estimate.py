@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.bounds import calibrate
+from pdecl.bounds import calibrate, estimate
 
 BOX = pdecl.Box(x=(0, 1), t=(0, 1))
 # u_t + k u_x = 0 with u = sin 3x at t = 0
@@ -93,3 +93,14 @@ def test_another_problem_is_noticed(estimator):
     other = pdecl.Problem(BOX, PROBLEM.conditions[:2], PROBLEM.parameter)
     with pytest.raises(ValueError, match="calibrated for"):
         estimator(pdecl.solve(other, BASIS, 0.5, residual_limit=None))
+
+
+def test_shares_explain_the_errors_and_none_is_lost():
+    """Errors made of two mean squares give back what each counts; one of no use keeps a thousandth."""
+    squares = np.random.default_rng(0).uniform(0.1, 2, (12, 2)) * np.array([1.0, 100.0])
+    true = np.array([2.0, 0.05])
+    np.testing.assert_allclose(estimate._shares(squares, np.sqrt(squares @ true)), true, rtol=1e-9)
+    errors = np.sqrt(2 * squares[:, 0])
+    scale = np.mean(squares[:, 1] / errors**2)
+    weight = 1e-3 * np.mean(squares[:, 0] / errors**2) * 2 / scale
+    np.testing.assert_allclose(estimate._shares(squares, errors), [2.0, weight], rtol=1e-9)

@@ -7,8 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pdecl
 from pdecl.compiled.core import answer
+from pdecl.compiled.online import Rules, first_iterate, iterated
 from pdecl.compiled.rounds import in_rounds
+from pdecl.system import build
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,25 @@ def test_no_step_is_taken_that_changes_less_than_is_uncertain(reduced, strict, m
     size = lambda weights: np.linalg.norm(weights @ np.asarray(strict.norm).T, axis=1)
     moved = size(np.asarray(soon.weights - late.weights)) / size(np.asarray(late.weights))
     assert np.median(moved) < 0.05 * reduced.error.mean
+
+
+def test_a_step_is_small_enough_beside_what_is_left_of_the_rows():
+    """Both by their degrees of freedom: for u² at four places, one function and three rows more."""
+    data = np.array([3.0, 4.0, 5.5, 4.5])
+    points = pdecl.Points(np.arange(4.0)[:, None], value=data)
+    box = pdecl.Box(x=(0, 3))
+    problem = pdecl.Problem(box, [pdecl.Fit(lambda u, z, phi: u() ** 2 - z.value, on=points)])
+    system = build(problem, lambda x, phi: jnp.ones(1), None, (points,))
+    w, ratios = 1.0, []
+    for _ in range(3):
+        rows, slope = (w**2 - data) / 2, np.full(4, w)
+        gain = (slope @ rows) ** 2 / (slope @ slope)
+        ratios.append(gain * 3 / (rows @ rows - gain))
+        w -= slope @ rows / (slope @ slope)
+    for steps, ratio in enumerate(ratios, 1):
+        for factor, more in [(1.1, 0), (0.9, 1)]:
+            rules = Rules("float64", jnp.asarray(0.0), 20, float(np.sqrt(factor * ratio)))
+            start = first_iterate(jnp.ones(1))
+            found = iterated(system, jnp.eye(4), jnp.eye(1), start, rules)
+            assert found.converged
+            assert found.steps == steps + more

@@ -495,11 +495,11 @@ class TestNonlinear:
         np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
 
     def test_nonlinear_equalities_alone(self):
-        """u² + u = 6 in one place: by Newton's steps, which end when it holds."""
-        problem = on_line(pdecl.Enforce(lambda u, z, phi: u() ** 2 + u() - 6, on=LINE.face(x=0)))
+        """u² + u = 5 in one place: by Newton's steps, which end when it holds."""
+        problem = on_line(pdecl.Enforce(lambda u, z, phi: u() ** 2 + u() - 5, on=LINE.face(x=0)))
         solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=jnp.array([1.0]))
         assert solution.status == pdecl.Status.SOLVED
-        assert solution.weights[0] == pytest.approx(2, rel=1e-9)
+        assert solution.weights[0] == pytest.approx((np.sqrt(21) - 1) / 2, rel=1e-9)
         assert solution.iterations < 10
 
     def test_starting_near_the_solution_takes_fewer_steps(self):

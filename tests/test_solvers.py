@@ -109,7 +109,8 @@ def test_energy_agrees_with_the_stiffness_matrix(name):
 
 
 @every_direct_solver
-def test_more_equalities_than_functions_violation_first_then_fit(name):
+@pytest.mark.parametrize("size", [1e-14, 1e-2])
+def test_more_equalities_than_functions_violation_first_then_fit(name, size):
     solver, _ = SOLVERS[name]
     # Rank 6 of 10: the equalities, which contradict each other, leave four directions to the fit.
     C, A = matrix(20, 10, condition=5, rank=6), matrix(15, 10, condition=5, seed=1)
@@ -117,8 +118,10 @@ def test_more_equalities_than_functions_violation_first_then_fit(name):
     d, b = rng.normal(size=20), rng.normal(size=15)
     particular = np.linalg.pinv(C) @ d
     null = scipy.linalg.null_space(C)
-    wanted = particular + null @ np.linalg.lstsq(A @ null, b - A @ particular)[0]
-    assert relative(solve(solver, A=A, b=b, C=C, d=d), wanted) < 1e-6
+    hessian = A.T @ A + size * np.eye(10)
+    left = null.T @ (A.T @ b - hessian @ particular)
+    wanted = particular + null @ np.linalg.solve(null.T @ hessian @ null, left)
+    assert relative(solve(solver, ridge=size, A=A, b=b, C=C, d=d), wanted) < 1e-6
 
 
 # Rows of the fit, equalities, whether there is an energy, and the size of the ridge.

@@ -441,10 +441,10 @@ class TestOptimality:
     def judged(self, problem, weights, multipliers, basis=LINEAR, ridge=RIDGE):
         system = build(problem, basis, None, problem.draw(2))
         at_zero = linearise(system)
-        _, *found = layer._judge(
+        code, *found = layer._judge(
             system, at_zero, ridge, jnp.array(weights), jnp.array(multipliers), jnp.asarray(True)
         )
-        return at_zero, [float(x) for x in found]
+        return at_zero, [float(x) for x in found], pdecl.Status(int(code))
 
     def norm(self, x):
         return np.linalg.norm(x * np.sqrt(0.02 / np.asarray(self.RIDGE)))
@@ -452,7 +452,7 @@ class TestOptimality:
     def test_of_a_fit_with_equalities(self):
         w, y = np.array([0.3, -0.2]), np.array([0.7])
         problem = on_line(value_rows(pdecl.Fit, 5), value_rows(pdecl.Enforce, 1, weight=4.0))
-        at_zero, found = self.judged(problem, w, y)
+        at_zero, found, _ = self.judged(problem, w, y)
         A, C = at_zero.A.as_matrix(), at_zero.C.as_matrix()
         pull, ridge = C.T @ y, self.RIDGE * w
         slope = A.T @ (A @ w + at_zero.r) + ridge
@@ -465,7 +465,7 @@ class TestOptimality:
         """Alone they are a fit, whose pull vanishes: their own slope at u = 0 is what counts."""
         w, y = np.array([0.3, -0.2]), np.array([0.7, -0.1, 0.4])
         conditions = [value_rows(pdecl.Enforce, 3)] + [value_rows(pdecl.Fit, 5)] * beside
-        at_zero, found = self.judged(on_line(*conditions), w, y)
+        at_zero, found, _ = self.judged(on_line(*conditions), w, y)
         C, ridge = at_zero.C.as_matrix(), self.RIDGE * w
         pull, slope, force = C.T @ y, ridge, C.T @ at_zero.c
         if beside:
@@ -478,8 +478,18 @@ class TestOptimality:
         """u² = 4: at u = 1 the slope is 2(1 − 4) and the force that of the row at zero, 2 · 4."""
         problem = on_line(fit(lambda u, z, phi: u() ** 2 - 4, INSIDE))
         constant = lambda x, phi: jnp.ones(1)
-        _, found = self.judged(problem, [1.0], np.zeros(0), constant, jnp.array([0.5]))
+        _, found, _ = self.judged(problem, [1.0], np.zeros(0), constant, jnp.array([0.5]))
         np.testing.assert_allclose(found, [5.5 / 8.5, 0], rtol=1e-12)
+
+    def test_weights_that_are_not_optimal(self):
+        """Of one linear solve the conditioning is to blame, of many the convergence."""
+        linear, square = (
+            on_line(fit(equation, INSIDE))
+            for equation in (lambda u, z, phi: u() - 1, lambda u, z, phi: u() ** 2 - 4)
+        )
+        weights, none = [0.5, 0.0], np.zeros(0)
+        assert self.judged(linear, weights, none)[2] == pdecl.Status.ILL_CONDITIONED
+        assert self.judged(square, weights, none)[2] == pdecl.Status.NOT_CONVERGED
 
 
 class TestNonlinear:

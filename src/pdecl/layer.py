@@ -50,7 +50,10 @@ def weights_of(
     else:
         start = None if initial is None else initial.astype(nothing.dtype)
         held, fixed, resting = constant((system, ridge, at_rest))
-        weights, multipliers, iterations, converged = reach(held, fixed, resting, start, solver)
+        path = lambda ridge: reach(held, ridge, resting, start, solver)
+        # Without derivatives also by what a condition closes over.
+        path = constant(eqx.filter_closure_convert(path, fixed))
+        weights, multipliers, iterations, converged = path(fixed)
         model = constant(linearise(system, weights))
         inverse = Partial(preconditioner, model, fixed, 0.0, solver.linear)
         optimality = lambda z: stationarity(system, ridge, z)

@@ -100,10 +100,8 @@ def search(
 
     linear = unrefined(solver.linear)  # each step corrects the one before
     epsilon = float(jnp.finfo(start.dtype).eps)
-    rtol, max_steps = (
-        max(solver.rtol, 10 * epsilon),
-        solver.max_steps,
-    )  # what the arithmetic can tell apart
+    rtol: Any = max(solver.rtol, 10 * epsilon)  # what the arithmetic can tell apart
+    max_steps: Any = solver.max_steps
     if roughly is not None:
         rough, other = roughly
         rtol = jnp.where(rough, other.rtol, rtol)

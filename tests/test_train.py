@@ -314,8 +314,9 @@ def test_points_that_are_joined_count_by_their_number():
         pdecl.Problem(line, [pdecl.Energy(slope, on=on)], parameter=decay.parameter)
         for on in (few, many)
     )
+    basis = Partial(lambda scale, x, k: scale * k[None], jnp.ones(()))
     _, history = pdecl.fit(
-        first, lambda x, k: k[None], optax.sgd(1.0), steps=1, key=jr.key(0), batch=1,
+        first, basis, optax.sgd(1.0), steps=1, key=jr.key(0), batch=1,
         phis=jnp.array([4.0]), method="soft", judge=other, progress=False,
     )  # fmt: skip
     assert history.loss == [pytest.approx(4.0 * 1.75, rel=1e-12)]

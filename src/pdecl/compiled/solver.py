@@ -28,7 +28,7 @@ from .refusal import listed, screen
 from .study import rows_of
 from .surroundings import FAR
 
-_NAMED = 5  # the most φ that a warning names
+_NAMED = 5  # the most refused φ that a warning names
 
 
 class CompiledSolution(Solution):
@@ -191,9 +191,15 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
     where = lambda n: _which(int(n), solution.batched)
     codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
     lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
+    if len(lines) > _NAMED:
+        lines[_NAMED:] = [f"… and {len(lines) - _NAMED} more."]
+    failed: dict[Status, list[str]] = {}
     for n, status in enumerate(map(Status, codes.tolist())):
         if status.failed and n not in refused:
-            lines.append(f"{where(n)}: {status}. {status.advice}")
+            failed.setdefault(status, []).append(where(n))
+    for status, numbers in failed.items():
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        lines.append(f"{numbers[0]}{more}: {status}. {status.advice}")
     far = np.flatnonzero(distances > FAR)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
@@ -204,8 +210,7 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
             "The stated error does not hold there; look at the residuals."
         )
     if lines:
-        more = f" … and {len(lines) - _NAMED} more." if len(lines) > _NAMED else ""
-        warnings.warn(" ".join(lines[-_NAMED:]) + more, stacklevel=3)
+        warnings.warn(" ".join(lines), stacklevel=3)
 
 
 def _which(number: int, batched: bool) -> str:

@@ -85,8 +85,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
     "solvers/cholesky.py": (_KKT, _SOLVERS),
+    "solvers/starts.py": ("tests/test_starts.py",),
+    "lapack.py": (
+        "tests/test_programs.py::test_a_batch_is_what_each_is",
+        "tests/test_programs.py::test_eigenvalues_and_vectors_have_derivatives",
+    ),
+    "residual.py": ("tests/test_residual.py",),
     "solvers/gauss_newton.py": (
-        _NONLINEAR, f"{_ERRORS}::TestStatuses", f"{_ERRORS}::TestSolve",
+        "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses", f"{_ERRORS}::TestSolve",
         "tests/test_manufactured.py::test_nonlinear_poisson", *_NONLINEAR_KINDS,
     ),
     "solvers/iterative.py": (_KKT, _SOLVERS),
@@ -108,8 +114,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 FILES = (
-    "affine.py", "batching.py", "gram.py", "implicit.py", "jet.py", "layer.py", "loss.py", "system.py",
-    "solvers/*.py", "bounds/*.py", "compiled/online.py",
+    "affine.py", "batching.py", "gram.py", "implicit.py", "jet.py", "lapack.py", "layer.py", "loss.py",
+    "residual.py", "system.py", "solvers/*.py", "bounds/*.py", "compiled/online.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.

@@ -92,7 +92,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "residual.py": ("tests/test_residual.py",),
     "solvers/gauss_newton.py": (
-        "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses", f"{_ERRORS}::TestSolve",
+        "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses",
+        f"{_ERRORS}::TestSolve",
         "tests/test_manufactured.py::test_nonlinear_poisson", *_NONLINEAR_KINDS,
     ),
     "solvers/iterative.py": (_KKT, _SOLVERS),

@@ -135,7 +135,10 @@ def search(
         free_now = free_start & (state.steps == 0)
         accept = jnp.isfinite(after) & ((before - after > 1e-4 * expected) | tiny | free_now)
         further = fall * jnp.where(fall < state.fall, fall / state.fall, 1.0)
-        settled = enough(further, after) & (violation**2 <= rtol**2 * scale)
+        # After a first step up a hill any fall is small beside where it led to.
+        settled = (
+            enough(further, after) & (violation**2 <= rtol**2 * scale) & ~(free_now & (after > before))
+        )
         free = state.damping <= 1e-6
         gain = (before - after) / jnp.where(expected > 0, expected, 1.0)
         shrunk = state.damping * _factor(jnp.where(tiny, 1.0, gain), state.rejected)

@@ -101,10 +101,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "solvers/orthogonal.py": (_SOLVERS,),
     "solvers/quadratic.py": (_KKT, *_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
     "solvers/triangular.py": (_KKT, _NEARLY, _SOLVERS),
-    "bounds/__init__.py": (_BOUNDS,),
-    "bounds/burgers.py": (f"{_BOUNDS}::TestTermsOfBurgers", _BOUNDS),
-    "bounds/convection.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
-    "bounds/darcy.py": (_BOUNDS,),
+    "family/bound.py": (_BOUNDS,),
+    "problems/burgers/bound.py": (f"{_BOUNDS}::TestTermsOfBurgers", _BOUNDS),
+    "problems/convection/bound.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
+    "problems/darcy/bound.py": (_BOUNDS,),
     "bounds/record.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
     "bounds/sampling.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
     "bounds/estimate.py": ("tests/bounds/test_estimate.py",),
@@ -116,7 +116,8 @@ TESTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 FILES = (
     "affine.py", "batching.py", "gram.py", "implicit.py", "jet.py", "lapack.py", "layer.py", "loss.py",
-    "residual.py", "system.py", "solvers/*.py", "bounds/*.py", "compiled/online.py",
+    "residual.py", "system.py", "solvers/*.py", "bounds/*.py", "family/bound.py", "problems/*/bound.py",
+    "compiled/online.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.

@@ -11,9 +11,10 @@ import pytest
 import pdecl
 from pdecl.experiment import basis_of, keys_of
 from pdecl.presets import preset
-from pdecl.problems import Convection
+from pdecl.problems import Burgers, Convection
+from pdecl.problems.burgers.waves import Waves
+from pdecl.problems.convection.carried import Carried
 from pdecl.refine import Means, NodalBasis, at_nodes, ladder, refine
-from pdecl.refine.families import Carried, Waves
 
 
 def small(problem, method="hard", **changes):
@@ -113,7 +114,7 @@ def field(answer):
 
 
 def test_convection_is_refined_by_more_functions(convection, monkeypatch):
-    monkeypatch.setitem(ladder.FAMILIES, "convection", (Carried(32),))
+    monkeypatch.setattr(Convection, "further", lambda self, size: (Carried(32),))
     model, beta, solution = convection
     before = model.bound(solution)
     assert before.relative[0] > 0.05
@@ -188,8 +189,8 @@ def test_families_have_the_size_they_say():
 
 def test_burgers_is_refined_by_more_functions(monkeypatch):
     coarse = partial(pdecl.bound, cells=6, points=64)  # smooth functions; for time's sake
-    monkeypatch.setattr(ladder, "bound", coarse)
-    monkeypatch.setitem(ladder.FAMILIES, "burgers", (Waves(5, 6),))
+    monkeypatch.setattr("pdecl.trained.bound", coarse)
+    monkeypatch.setattr(Burgers, "further", lambda self, size: (Waves(5, 6),))
     model = small("burgers")
     u0 = 0.1 * model.law.sample(4, 1)
     solution = model.solve(u0, throw=False)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.bounds import bound, burgers, record
+from pdecl.bounds import record
+from pdecl.family.bound import bound
 from pdecl.problems import Burgers, Convection
+from pdecl.problems.burgers import bound as burgers
 
 # Fewer nodes than the defaults: the functions are smooth, and whatever is missed must be allowed for.
 RESOLUTION = {"convection": {"cells": 12}, "burgers": {"cells": 6, "points": 64}, "darcy": {}}

@@ -10,7 +10,7 @@ from through_the_layer import check_gradient, left_over
 
 import pdecl
 from pdecl import basis as bases
-from pdecl.problems import named
+from pdecl.family import named
 
 box = pdecl.Box(x=(0, 2), t=(-1, 1))
 MESH = box.mesh(7, 7)

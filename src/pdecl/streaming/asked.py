@@ -19,7 +19,7 @@ from ..problem import Problem
 from ..solve import RESIDUAL_LIMIT, Solution, judged, propose, solve
 from ..solvers import GaussNewton
 from ..trained import Trained
-from .query import Query
+from .query import Query, along, column
 
 Found = tuple[Solution, dict[str, Array]]
 
@@ -72,7 +72,7 @@ class AskedCompiled(eqx.Module):
             measured=found.measured,
         )  # fmt: skip
         if found.values is not None:
-            return solution, {"u": found.values[core.problem.unknowns[0]]}
+            return solution, {name: found.values[name] for name in core.problem.unknowns}
         if self.tables is None:
             return solution, values_at(solution, self.coords, self.derivatives)
         return solution, {name: found.weights @ table.T for name, table in self.tables.items()}
@@ -90,9 +90,9 @@ def asked(
     if isinstance(model, Compiled):
         core, tables = replace(model.core, at=None, values=None), None
         if core.crease is not None and not query.derivatives:
-            core = replace(core, at=coords, values=_creased(core, jnp.zeros(model.phi_shape), coords))
-        elif core.expansion is not None and not hasattr(core.basis, "offset"):
-            phi = jnp.zeros(model.phi_shape)  # which the functions do not see
+            core = replace(core, at=coords, values=_creased(core, _zeros(model.phi_like), coords))
+        elif _has_tables(core):
+            phi = _zeros(model.phi_like)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
         return AskedCompiled(core, coords, query.derivatives, tables, residual_limit)
     soft = model.experiment.method == "soft"
@@ -103,8 +103,26 @@ def asked(
 
 
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
-    """u and its derivatives at points, by the names that files have for them."""
-    return {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+    """The unknowns and their derivatives at points, by the names that files have for them."""
+    problem = solution.problem
+    found: dict[str, Array] = {}
+    for derivative in ("", *derivatives):
+        values = solution.d(*along(derivative, problem.domain.names))(coords)
+        each = values if len(problem.unknowns) > 1 else {problem.unknowns[0]: values}
+        found |= {column(name, derivative): each[name] for name in problem.unknowns}
+    return found
+
+
+def _has_tables(core: Core) -> bool:
+    return (
+        core.expansion is not None
+        and not hasattr(core.basis, "offset")
+        and len(core.problem.unknowns) == 1
+    )
+
+
+def _zeros(like: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
 
 @eqx.filter_jit
@@ -128,8 +146,9 @@ def _tables(
     expansion = core.expansion
     assert expansion is not None
     domain, unknowns = core.problem.domain, core.problem.unknowns
-    axes: dict[str, Axes] = {"u": ()} | {
-        f"u_{d}": tuple(sorted(map(domain.axis, d))) for d in derivatives
+    axes: dict[str, Axes] = {
+        column(unknowns[0], d): tuple(sorted(map(domain.axis, along(d, domain.names))))
+        for d in ("", *derivatives)
     }
     basis = bases.specialise(core.basis, phi)
 

@@ -1,8 +1,12 @@
 """Checks of φ that come from a user, with errors in the user's words."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
+
+from .phi import names_of
 
 
 def as_batch(phi: Any, name: str, axes: int, meaning: str) -> np.ndarray:
@@ -29,6 +33,29 @@ def as_batch(phi: Any, name: str, axes: int, meaning: str) -> np.ndarray:
     return array
 
 
+def as_batch_like(phi: Any, like: Any, alone: str) -> Any:
+    """`phi`, built as `like`, as finite float64 arrays with one batch axis before their own axes."""
+    names, leaves = names_of(like, alone), jax.tree.leaves(like)
+    built = jax.tree.structure(like)
+    if jax.tree_util.treedef_is_leaf(built):
+        given = [phi]
+    elif _built(phi) != built:
+        found = ", ".join(map(str, phi)) if isinstance(phi, Mapping) else type(phi).__name__
+        raise ValueError(f"φ is made of {', '.join(names)}; found {found}")
+    else:
+        given = jax.tree.leaves(phi, is_leaf=lambda part: isinstance(part, list))
+    arrays = []
+    for array, name, leaf in zip(given, names, leaves, strict=True):
+        array = as_batch(array, name, leaf.ndim, f"shape {leaf.shape}" if leaf.ndim else "a number")
+        if array.shape[1:] != leaf.shape:
+            raise ValueError(f"{name} has shape {array.shape[1:]}; {leaf.shape} is needed")
+        arrays.append(array.astype(leaf.dtype) if leaf.dtype.kind in "iub" else array)
+    if len({len(array) for array in arrays}) > 1:
+        counts = ", ".join(f"{len(array)} {name}" for name, array in zip(names, arrays, strict=True))
+        raise ValueError(f"the arrays of φ are for different numbers of φ: {counts}")
+    return jax.tree.unflatten(built, arrays)
+
+
 def numbered(which: np.ndarray) -> str:
     """'φ number 3, 7 and 12 more', for a message about some members of a batch."""
     shown = ", ".join(str(number) for number in which[:5])
@@ -52,3 +79,8 @@ def require_positive_fields(law: object, *fields: str) -> None:
 def require_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
+
+
+def _built(phi: Any) -> Any:
+    """The structure of φ, where lists stand for arrays."""
+    return jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list))

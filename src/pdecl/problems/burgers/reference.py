@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Complex128, Float, Float64
 
-from .arrays import AnyArray, namespace
-from .fourier import irfft, rfft
+from ...family.arrays import AnyArray, namespace
+from ...family.fourier import irfft, rfft
 
 OUTPUTS = 101
 State = AnyArray

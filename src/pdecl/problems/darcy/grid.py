@@ -9,7 +9,8 @@ from typing import Literal
 
 from jaxtyping import Float
 
-from .arrays import AnyArray, namespace
+from ...family.arrays import AnyArray, namespace
+from ...grid import subsample
 
 Average = Literal["arithmetic", "harmonic"]
 GridValues = Float[AnyArray, "*batch n n"]
@@ -77,19 +78,6 @@ def energy(nu: GridValues, u: GridValues, average: Average = "arithmetic") -> Fl
     stored = xp.sum(face_x * slopes_x**2, axis=(-2, -1)) + xp.sum(face_y * slopes_y**2, axis=(-2, -1))
     source = xp.sum(u[..., 1:-1, 1:-1], axis=(-2, -1)) / (u.shape[-1] - 1) ** 2
     return xp.asarray(stored / 2 - source)
-
-
-def subsample(values: GridValues, nodes: int) -> Float[AnyArray, "*batch nodes nodes"]:
-    """Every k-th node of a grid, so that `nodes` remain along each side, both ends kept."""
-    n = values.shape[-1]
-    if nodes < 2 or nodes > n or (n - 1) % (nodes - 1):
-        fitting = [(n - 1) // k + 1 for k in range(1, (n - 1) // 4 + 1) if (n - 1) % k == 0]
-        raise ValueError(
-            f"a grid of {n} nodes a side has no subgrid of {nodes}; "
-            f"choose one of {', '.join(map(str, fitting))}"
-        )
-    stride = (n - 1) // (nodes - 1)
-    return values[..., ::stride, ::stride]
 
 
 def _upscaled_x(xp: ModuleType, nu: AnyArray, nodes: int) -> AnyArray:

@@ -1,7 +1,7 @@
 """Convection u_t + β(x) u_x = 0 on (0, 1)², u(x, 0) = sin πx, u(0, t) = sin(πt/2); φ is β."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import jax
@@ -9,20 +9,25 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64
-from scipy.interpolate import CubicSpline
 
-from ..condition import Condition, Fit
-from ..domain import Box
-from ..problem import Problem
-from . import checks, convection_reference
-from .arrays import AnyArray, namespace
-from .fields import squared_exponential_field, squared_exponential_modes
-from .law import with_counts
-from .noise import normals
+from ...bounds.record import ErrorBound
+from ...condition import Condition, Fit
+from ...domain import Box
+from ...family import checks
+from ...family.family import Family, Reported, with_counts
+from ...family.fields import squared_exponential_field, squared_exponential_modes
+from ...family.noise import normals
+from ...family.preset import Preset
+from ...problem import Problem
+from ...solve import Solution
+from . import presets, reference
+from .bound import NORM, convection_bound
+from .carried import Carried
+from .spline import slopes, speed
 
 
 @dataclass(frozen=True)
-class Convection:
+class Convection(Family):
     """β = v − min v + 1, v a Gaussian random field with covariance exp(−|x − y|²/(2 length²)).
 
     φ is β at x = 0, 1/(sensors − 1), …, 1, and the minimum is taken there. Between sensors β is the
@@ -32,13 +37,25 @@ class Convection:
     length: float = 0.2
     sensors: int = 101
 
-    name: ClassVar[str] = "convection"
-    equation: ClassVar[str] = "u_t + beta(x) u_x = 0 on (0,1)^2, u(x,0)=sin(pi x), u(0,t)=sin(pi t/2)"
-    phi_name: ClassVar[str] = "beta"
-    phi_dims: ClassVar[tuple[str, ...]] = ("sensor",)
-    solution_dims: ClassVar[tuple[str, ...]] = ("t", "x")
-    version: ClassVar[int] = 1
-    batch: ClassVar[int] = 50
+    name = "convection"
+    label = "Convection"
+    equation = "u_t + beta(x) u_x = 0 on (0,1)^2, u(x,0)=sin(pi x), u(0,t)=sin(pi t/2)"
+    heading = r"Convection:  $u_t + \beta(x)\,u_x = 0$"
+    phi_name = "beta"
+    symbol = "β(x)"
+    phi_dims = ("sensor",)
+    solution_dims = ("t", "x")
+    solve_batch = 4
+    fast_batch = 16
+    evaluate_batch = 2
+    norm = NORM
+    presets = ("quick", "paper", "best")
+    reported: ClassVar = {
+        "hard": Reported(0.0132, 0.0002, 9.84),
+        "soft": Reported(0.0259, 0.0015, 774.0),
+    }
+    companion_words: ClassVar = {"u_box": "the box scheme"}
+    usual_names = (("beta", "u"), ("input", "output"), ("a", "u"))
 
     def __post_init__(self) -> None:
         checks.require_positive_fields(self, "length")
@@ -124,12 +141,25 @@ class Convection:
     def reference(self, beta: Any) -> Float64[np.ndarray, "count t x"]:
         """The exact u at t = j/100 (axis 1) and x = i/100 (axis 2), by characteristics."""
         beta = self.check(beta)
-        return convection_reference.characteristics(beta, slopes(beta))
+        return reference.characteristics(beta, slopes(beta))
 
     def companions(self, beta: Any, truth: bool = False) -> dict[str, np.ndarray]:
         """u_box: the box scheme on the same grid, which published results are measured against."""
         beta = self.check(beta)
-        return {"u_box": convection_reference.box_scheme(speed(beta, np.linspace(0.0, 1.0, 101)))}
+        return {"u_box": reference.box_scheme(speed(beta, np.linspace(0.0, 1.0, 101)))}
+
+    def exact(self, beta: np.ndarray, axes: Sequence[np.ndarray]) -> Float64[np.ndarray, "x t"]:
+        """By characteristics."""
+        return reference.on_axes(beta, np.asarray(slopes(beta)), *axes)
+
+    def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
+        return convection_bound(solution, **resolution)
+
+    def further(self, size: int) -> Sequence[Carried]:
+        return Carried(16), Carried(64), Carried(192)
+
+    def preset(self, method: str, name: str) -> Preset:
+        return presets.preset(method, name)
 
     def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
         grid = np.linspace(0.0, 1.0, 101)
@@ -142,28 +172,3 @@ class Convection:
 
 def _transport(u: Any, z: Any, beta: Any) -> Any:
     return u.d("t") + speed(beta, z.x) * u.d("x")
-
-
-def speed(
-    beta: Float[AnyArray, "*batch n"], x: Float[AnyArray, "*points"] | float
-) -> Float[AnyArray, "..."]:
-    """β(x) anywhere in [0, 1], from its values at n evenly spaced sensors: their cubic spline."""
-    xp = namespace(beta, x)
-    intervals = beta.shape[-1] - 1
-    position = xp.asarray(x) * intervals
-    left = xp.clip(xp.floor(position), 0, intervals - 1).astype(int)
-    return xp.asarray(convection_reference.hermite(beta, slopes(beta), left, position - left))
-
-
-def slopes(beta: Float[AnyArray, "*batch n"]) -> Float[AnyArray, "*batch n"]:
-    """Slopes of the (not-a-knot) cubic spline at the sensors, per sensor spacing."""
-    return beta @ _slope_matrix(beta.shape[-1])
-
-
-@cache
-def _slope_matrix(n: int) -> np.ndarray:
-    """A spline is linear in its data, so its slopes are one matrix times the values."""
-    knots = np.arange(float(n))
-    matrix = np.ascontiguousarray(CubicSpline(knots, np.eye(n))(knots, 1).T)
-    matrix.setflags(write=False)
-    return matrix

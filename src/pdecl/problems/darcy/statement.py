@@ -1,4 +1,4 @@
-"""Darcy's equation as conditions on the nodes and faces of a grid; the same numbers as `darcy_grid`."""
+"""Darcy's equation as conditions on the nodes and faces of a grid; the same numbers as `grid.py`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..condition import Condition, Energy, Enforce, Fit
-from ..domain import Box
-from ..points import Points, lattice_points
-from ..problem import Problem
-from ..rules import tensor
-from .darcy_grid import face_coefficients, subsample, upscaled_faces
+from ...condition import Condition, Energy, Enforce, Fit
+from ...domain import Box
+from ...grid import subsample
+from ...points import Points, lattice_points
+from ...problem import Problem
+from ...rules import tensor
+from .grid import face_coefficients, upscaled_faces
 
 
 def problem(

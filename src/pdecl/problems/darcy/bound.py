@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..problems.darcy_batch import poisson
-from ..problems.darcy_grid import face_coefficients, flux_balance
-from ..solve import Solution
-from .record import ErrorBound, assemble
-from .sampling import on_mesh
+from ...bounds.record import ErrorBound, assemble
+from ...bounds.sampling import on_mesh
+from ...solve import Solution
+from .batch import poisson
+from .grid import face_coefficients, flux_balance
 
 NORM = "energy norm of the five-point scheme on the grid of nu"
 

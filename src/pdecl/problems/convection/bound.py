@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..problems.convection import speed
-from ..solve import Solution
-from .record import ErrorBound, assemble
-from .sampling import CELL_COARSE, CELL_FINE, Lobatto, by_cell, lobatto, on_mesh
+from ...bounds.record import ErrorBound, assemble
+from ...bounds.sampling import CELL_COARSE, CELL_FINE, Lobatto, by_cell, lobatto, on_mesh
+from ...solve import Solution
+from .spline import speed
 
 NORM = "L2 over x and t with weight 1/beta"
 

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..bounds.darcy import NORM, differences, energy_norm
-from ..bounds.record import assemble
-from ..problems.darcy_batch import poisson, ratio
-from ..problems.darcy_grid import face_coefficients, flux_balance
-from ..solve import Solution
-from ..status import Status
+from ...bounds.record import assemble
+from ...solve import Solution
+from ...status import Status
+from .batch import poisson, ratio
+from .bound import NORM, differences, energy_norm
+from .grid import face_coefficients, flux_balance
 
 # The most steps; and after so many without a smaller bound rounding is all that is left.
 STEPS, PATIENCE = 500, 20

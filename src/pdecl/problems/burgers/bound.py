@@ -37,13 +37,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..jet import Axes
-from ..lapack import eigh
-from ..problems.burgers import coefficients, initial
-from ..problems.fourier import irfft, rfft
-from ..solve import Solution
-from .record import ErrorBound, assemble
-from .sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
+from ...bounds.record import ErrorBound, assemble
+from ...bounds.sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
+from ...family.fourier import irfft, rfft
+from ...jet import Axes
+from ...lapack import eigh
+from ...solve import Solution
+from .interpolant import coefficients, initial
 
 NORM = "L2 over x and t"
 # How far L lies above the largest eigenvalue. Each margin gives a bound; the least is taken.

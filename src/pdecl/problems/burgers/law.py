@@ -1,26 +1,34 @@
 """Burgers' equation u_t + ½(u²)_x = ν u_xx, periodic on (0, 1), t in (0, 1); φ is u₀ at sensors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Complex, Float, Float64
+from jaxtyping import Array, Float, Float64
 
-from ..condition import Fit
-from ..domain import Box
-from ..problem import Problem
-from . import burgers_reference, checks
-from .arrays import AnyArray, namespace
-from .fields import periodic_field
-from .fourier import rfft
-from .law import with_counts
-from .noise import normals
+from ...bounds.record import ErrorBound
+from ...condition import Fit
+from ...domain import Box
+from ...family import checks
+from ...family.family import Family, Reported, with_counts
+from ...family.fields import periodic_field
+from ...family.noise import normals
+from ...family.preset import Preset
+from ...problem import Problem
+from ...solve import Solution
+from . import cole_hopf, presets, reference
+from .bound import NORM, burgers_bound
+from .interpolant import coefficients, initial
+from .waves import Waves
+
+_PERIODIC_GAP = 1e-6
 
 
 @dataclass(frozen=True)
-class Burgers:
+class Burgers(Family):
     """u₀ is a periodic Gaussian random field of mean 0 and covariance sigma²(−Δ + tau²)^(−gamma).
 
     The field has `modes` cosines and as many sines (standard deviations in
@@ -36,13 +44,18 @@ class Burgers:
     sensors: int = 101
     modes: int = 49
 
-    name: ClassVar[str] = "burgers"
-    equation: ClassVar[str] = "u_t + (u^2/2)_x = viscosity u_xx, periodic on (0,1), t in (0,1)"
-    phi_name: ClassVar[str] = "u0"
-    phi_dims: ClassVar[tuple[str, ...]] = ("sensor",)
-    solution_dims: ClassVar[tuple[str, ...]] = ("t", "x")
-    version: ClassVar[int] = 1
-    batch: ClassVar[int] = 50
+    name = "burgers"
+    label = "Burgers"
+    equation = "u_t + (u^2/2)_x = viscosity u_xx, periodic on (0,1), t in (0,1)"
+    phi_name = "u0"
+    symbol = "u₀(x)"
+    phi_dims = ("sensor",)
+    solution_dims = ("t", "x")
+    fast_batch = 128
+    norm = NORM
+    presets = ("quick", "paper", "best")
+    reported: ClassVar = {"hard": Reported(0.0111, 0.0011), "soft": Reported(0.0434, 0.0033)}
+    usual_names = (("input", "output"), ("a", "u"), ("u0", "u"))
 
     def __post_init__(self) -> None:
         checks.require_positive_fields(self, "gamma", "tau", "sigma", "viscosity", "modes")
@@ -107,10 +120,40 @@ class Burgers:
 
     def reference(self, u0: Any) -> Float64[np.ndarray, "count t x"]:
         """u at t = j/100 (axis 1) and x = i/100 (axis 2), by ETDRK4, to 1e-9 of max |u|."""
-        return burgers_reference.converged(coefficients(self.check(u0)), self.viscosity)
+        return reference.converged(coefficients(self.check(u0)), self.viscosity)
 
-    def companions(self, u0: Any, truth: bool = False) -> dict[str, np.ndarray]:
-        return {}
+    def exact(self, u0: np.ndarray, axes: Sequence[np.ndarray]) -> Float64[np.ndarray, "x t"]:
+        """By the Cole–Hopf transformation; a ValueError where viscosity is too small for it."""
+        return cole_hopf.on_axes(u0, self.viscosity, *axes)
+
+    def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
+        return burgers_bound(solution, self.viscosity, **resolution)
+
+    def further(self, size: int) -> Sequence[Waves]:
+        return Waves(8, 8), Waves(16, 12), Waves(32, 16)
+
+    def preset(self, method: str, name: str) -> Preset:
+        return presets.preset(method, name)
+
+    def adopt(self, u0: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Data that stop one point before x = 1 get the first value there."""
+        if u0.ndim != 2:
+            raise ValueError(f"u0 must have the axes (φ, x), got shape {u0.shape}")
+        gap = np.abs(u0[:, 0] - u0[:, -1]).max()
+        if gap <= _PERIODIC_GAP * np.abs(u0).max():
+            return u0, u
+        step = np.abs(np.diff(u0, axis=1)).max()
+        if gap > 3 * step:
+            raise ValueError(
+                f"u0 does not look periodic: from its last point to its first it jumps by "
+                f"{gap:.3g}, while neighbours differ by {step:.3g} at most"
+            )
+        close = lambda values: np.concatenate([values, values[..., :1]], axis=-1)
+        return close(u0), close(u)
+
+    @property
+    def heading(self) -> str:
+        return rf"Burgers:  $u_t + (u^2/2)_x = {self.viscosity}\,u_{{xx}}$,  periodic"
 
     def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
         grid = np.linspace(0.0, 1.0, 101)
@@ -119,29 +162,3 @@ class Burgers:
     def _initial_values(self, noise: Any) -> Any:
         points = np.linspace(0.0, 1.0, self.sensors)
         return periodic_field(noise, points, self.gamma, self.tau, self.sigma)
-
-
-def coefficients(u0: Float[AnyArray, "*batch n"]) -> Complex[AnyArray, "*batch modes"]:
-    """Fourier coefficients c₀ … c_K of u₀: u₀(x) = c₀ + 2 Re Σ_(k≥1) c_k exp(2πikx).
-
-    The trigonometric interpolant of the values at x = 0, 1/(n−1), …, 1 (the last repeats the
-    first).
-    """
-    xp = namespace(u0)
-    distinct = u0.shape[-1] - 1
-    waves = rfft(u0[..., :-1]) / distinct
-    if distinct % 2:
-        return waves
-    # The highest wave is seen as a cosine only; half of it stands for each of ±K.
-    return xp.concatenate([waves[..., :-1], waves[..., -1:] / 2], axis=-1)
-
-
-def initial(
-    u0: Float[AnyArray, " n"], x: Float[AnyArray, "*points"] | float
-) -> Float[AnyArray, "*points"]:
-    """u₀(x) anywhere, from its values at sensors: what the reference starts from."""
-    xp = namespace(u0, x)
-    waves = coefficients(u0)
-    angles = 2 * np.pi * xp.asarray(x)[..., None] * np.arange(1, waves.shape[-1])
-    tail = xp.cos(angles) @ waves[1:].real - xp.sin(angles) @ waves[1:].imag
-    return xp.asarray(waves[0].real + 2 * tail)

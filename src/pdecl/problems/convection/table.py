@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .arrays import AnyArray, namespace
-from .convection_reference import OUTPUTS, hermite, position_at, travel_times
+from ...family.arrays import AnyArray, namespace
+from .reference import OUTPUTS, hermite, position_at, travel_times
 
 
 def tabulated_characteristics(

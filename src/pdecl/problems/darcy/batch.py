@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .darcy_grid import Average, face_coefficients, flux_balance
+from .grid import Average, face_coefficients, flux_balance
 
 
 @partial(jax.jit, static_argnames=("steps", "average"))

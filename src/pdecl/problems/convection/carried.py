@@ -1,4 +1,4 @@
-"""Functions to put beside learned ones that do not suffice."""
+"""Functions that are carried along characteristics."""
 
 from typing import Any
 
@@ -7,26 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..basis import specialise
-from ..problems.convection import slopes
-from ..problems.convection_reference import hermite, travel_times
+from .reference import hermite, travel_times
+from .spline import slopes
 
 _NODES, _WEIGHTS = (np.asarray(rule) / 2 for rule in np.polynomial.legendre.leggauss(8))
-# Chebyshev polynomials of an interval a little longer than [0, 1]: arccos has no derivative at its ends.
-_STRETCH = 1.02
-
-
-class Beside(eqx.Module):
-    """The functions of two bases."""
-
-    learned: Any
-    further: Any
-
-    def at(self, phi: Any) -> "Beside":
-        return Beside(specialise(self.learned, phi), specialise(self.further, phi))
-
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Float[Array, " N"]:
-        return jnp.concatenate([self.learned(x, phi), self.further(x, phi)])
 
 
 class Carried(eqx.Module):
@@ -43,6 +27,16 @@ class Carried(eqx.Module):
     @property
     def size(self) -> int:
         return 2 * (self.cells + 3)
+
+    @property
+    def finest(self) -> int:
+        """Points on a face that see the finest of them."""
+        return 4 * self.cells
+
+    @property
+    def resolution(self) -> dict[str, int]:
+        """Of the bound: as fine as the functions."""
+        return {"cells": max(24, self.cells // 4)}
 
     def at(self, beta: Float[Array, " sensors"]) -> "_CarriedBy":
         bends = slopes(beta)
@@ -73,23 +67,6 @@ class _CarriedBy(eqx.Module):
         cells = jnp.full(len(_NODES), left)
         between = hermite(self.beta, self.slopes, cells, inside * (_NODES + 0.5))
         return self.arrival[left] + inside / intervals * jnp.sum(_WEIGHTS / between)
-
-
-class Waves(eqx.Module):
-    """Sines and cosines of 2πkx up to k = `count`, and one, times polynomials of t below `degree`."""
-
-    count: int = eqx.field(static=True)
-    degree: int = eqx.field(static=True)
-
-    @property
-    def size(self) -> int:
-        return (2 * self.count + 1) * self.degree
-
-    def __call__(self, x: Float[Array, " 2"], phi: Any) -> Float[Array, " N"]:
-        angles = 2 * np.pi * np.arange(1, self.count + 1) * x[0]
-        around = jnp.concatenate([jnp.ones(1), jnp.cos(angles), jnp.sin(angles)])
-        along = jnp.cos(np.arange(self.degree) * jnp.arccos((2 * x[1] - 1) / _STRETCH))
-        return jnp.outer(around, along).ravel()
 
 
 def _spline(r: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.fft
 from jaxtyping import Float64
 
-from .darcy_grid import Average, face_coefficients, flux_balance
+from .grid import Average, face_coefficients, flux_balance
 
 # Observed order in h of the Q1 error on pixelwise constant ν, over 841, 1681 and 3361 nodes a side:
 # 1.55 and 1.54 for two φ. Corners of the pixels, where ∇u is singular, keep it below 2.

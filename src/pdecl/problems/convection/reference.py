@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .arrays import AnyArray, namespace
+from ...family.arrays import AnyArray, namespace
 
 OUTPUTS = 101
 _GAUSS_POINTS = 8
@@ -50,6 +50,19 @@ def _characteristics(beta: AnyArray, slopes: AnyArray, polish: int) -> AnyArray:
     back = travel[None, :] - grid[:, None]
     start = position_at(beta, slopes, arrival, xp.maximum(back, 0), polish)
     return xp.where(back <= 0, xp.sin(-np.pi / 2 * back), xp.sin(np.pi * start))
+
+
+def on_axes(beta: np.ndarray, slopes: np.ndarray, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """u on any grid, indexed [x, t], for one β."""
+    intervals = len(beta) - 1
+    arrival, _ = travel_times(beta, slopes)
+    left = np.minimum((x * intervals).astype(int), intervals - 1)
+    travel = arrival[left] + _time_within(beta, slopes, left, x * intervals - left)
+    back = travel[:, None] - t
+    u = np.sin(-np.pi / 2 * back)
+    later = back > 0
+    u[later] = np.sin(np.pi * position_at(beta, slopes, arrival, back[later], polish=3))
+    return u
 
 
 def travel_times(

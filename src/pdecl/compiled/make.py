@@ -327,7 +327,12 @@ def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
     low, high, best = 0, len(ladder), None
     while low < high:
         middle = (low + high) // 2
-        made = assemble(study, ladder[middle], **options)
+        try:
+            made = assemble(study, ladder[middle], **options)
+        except reduction.TooFewDirections as few:  # all of them are the most there is
+            ladder = [*(size for size in ladder if size < few.limit), few.limit]
+            high = len(ladder)
+            continue
         if made.error.mean <= error:
             high, best = middle, made
         else:

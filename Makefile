@@ -8,7 +8,7 @@ PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: help demo quick test lint types bench stress clean
+.PHONY: help demo quick test lint types bench stress mutate clean
 
 help:           ## show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -51,6 +51,9 @@ bench: $(READY) ## time the layer beside the alternatives, write benchmarks/resu
 
 stress: $(READY) ## run every command and verb a thousand times beside a load: does any stand still?
 	$(BIN)/python benchmarks/stress.py
+
+mutate: $(READY) ## test the tests: 100 mistakes in the solver, derivative, loss and bound code, one at a time
+	$(BIN)/python benchmarks/mutation.py --sample 100
 
 clean:          ## remove what make made
 	rm -rf $(VENV) demo quick stress

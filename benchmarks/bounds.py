@@ -22,19 +22,20 @@ import jax
 import numpy as np
 
 import pdecl
-from pdecl.bounds import bound
-from pdecl.bounds.darcy import energy_norm
 from pdecl.experiment import solver_of, stated
-from pdecl.problems import SPLITS, Burgers, Convection, Darcy, Law
+from pdecl.family import SPLITS, Family
+from pdecl.family.bound import bound
+from pdecl.family.fields import neumann_field
+from pdecl.family.noise import normals
+from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.convection import speed
-from pdecl.problems.fields import neumann_field
-from pdecl.problems.noise import normals
+from pdecl.problems.darcy.bound import energy_norm
 from pdecl.trained import Trained, as_fields
 
 TEST, OUTSIDE = SPLITS["test"].seed, 3
 
 
-def convection_sets(law: Convection) -> dict[str, tuple[Law, int, int]]:
+def convection_sets(law: Convection) -> dict[str, tuple[Family, int, int]]:
     return {
         "test": (law, TEST, 50),
         "length 0.1": (replace(law, length=0.1), OUTSIDE, 225),
@@ -42,7 +43,7 @@ def convection_sets(law: Convection) -> dict[str, tuple[Law, int, int]]:
     }
 
 
-def burgers_sets(law: Burgers) -> dict[str, tuple[Law, int, int]]:
+def burgers_sets(law: Burgers) -> dict[str, tuple[Family, int, int]]:
     return {
         "test": (law, TEST, 50),
         "viscosity 0.005": (replace(law, viscosity=0.005), OUTSIDE, 75),
@@ -55,7 +56,7 @@ def burgers_sets(law: Burgers) -> dict[str, tuple[Law, int, int]]:
     }
 
 
-def darcy_sets(law: Darcy) -> dict[str, tuple[Law, int, int]]:
+def darcy_sets(law: Darcy) -> dict[str, tuple[Family, int, int]]:
     return {
         "test": (law, TEST, 50),
         "nu in {1, 12}": (replace(law, low=1.0), OUTSIDE, 150),
@@ -65,7 +66,7 @@ def darcy_sets(law: Darcy) -> dict[str, tuple[Law, int, int]]:
     }
 
 
-def draw(label: str, law: Law, seed: int, start: int, count: int) -> np.ndarray:
+def draw(label: str, law: Family, seed: int, start: int, count: int) -> np.ndarray:
     if label != "smooth":
         return law.sample(seed, count, start)
     noise = np.stack([normals(seed, start + k, (law.grid, law.grid)) for k in range(count)])
@@ -73,7 +74,7 @@ def draw(label: str, law: Law, seed: int, start: int, count: int) -> np.ndarray:
     return 6 * np.exp(field / field.std(axis=(1, 2), keepdims=True))
 
 
-def solved(trained: Trained, law: Law, phi: np.ndarray) -> pdecl.Solution:
+def solved(trained: Trained, law: Family, phi: np.ndarray) -> pdecl.Solution:
     """As `trained.solve`, for a law with other constants."""
     problem = stated(law, **trained.experiment.statement)
     points = problem.draw(trained.experiment.network.size)
@@ -85,7 +86,7 @@ def solved(trained: Trained, law: Law, phi: np.ndarray) -> pdecl.Solution:
     )
 
 
-def true_errors(trained: Trained, law: Law, phi: np.ndarray, solution: pdecl.Solution) -> np.ndarray:
+def true_errors(trained: Trained, law: Family, phi: np.ndarray, solution: pdecl.Solution) -> np.ndarray:
     """‖v − u‖ in the norm of the bound, and ‖u‖."""
     u = law.reference(phi)
     mesh = solution.problem.domain.mesh(*u.shape[1:])
@@ -102,7 +103,7 @@ def true_errors(trained: Trained, law: Law, phi: np.ndarray, solution: pdecl.Sol
 
 
 def judge(
-    trained: Trained, label: str, law: Law, seed: int, count: int, together: int
+    trained: Trained, label: str, law: Family, seed: int, count: int, together: int
 ) -> dict[str, Any]:
     kept: dict[str, list[np.ndarray]] = {
         name: [] for name in ("bound", "lower", "relative", "error", "size")

@@ -38,11 +38,12 @@ from rich.console import Console
 from timing import machine, save
 
 import pdecl
-from pdecl import figures, results, runs
+from pdecl import results, runs
 from pdecl.experiment import basis_of, from_dict
+from pdecl.family import SPLITS
+from pdecl.family import shipped as families
 from pdecl.presets import preset
-from pdecl.problems import NAMES, SPLITS
-from pdecl.problems.darcy_reference import pixel_truth
+from pdecl.problems.darcy.reference import pixel_truth
 from pdecl.trained import Trained, shipped
 
 _FUNCTIONS = {"burgers": (84, 128, 48, 24), "convection": (96, 128, 48, 24)}
@@ -204,8 +205,7 @@ def _report(
     for name, why in result["left_out"].items():
         console.print(f"left out of {name}: {'; '.join(f'{k}: {v}' for k, v in why.items())}")
     stem = options.out / f"pareto-{problem}-{platform}"
-    title = figures.title(problem, asdict(trained.law))  # type: ignore[call-overload]
-    figure(stem.with_suffix(".png"), title, rows, options.batches, text)
+    figure(stem.with_suffix(".png"), trained.law.heading, rows, options.batches, text)
     written = markdown(problem, rows, options.batches, comparison)
     stem.with_suffix(".md").write_text(f"{written}\n\n{text}\n")
 
@@ -259,7 +259,7 @@ def _plain(row: Row) -> dict[str, Any]:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     cpu, pair = jax.default_backend() == "cpu", "PROBLEM=FOLDER|FILE"
-    parser.add_argument("--problems", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--problems", nargs="+", choices=families(), default=list(families()))
     parser.add_argument("--model", nargs="+", default=[], metavar=pair, help="bases in place of ours")
     parser.add_argument("--soft", nargs="+", default=[], metavar=pair, help="soft networks to add")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 50, 1000])
@@ -280,9 +280,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.batches = sorted(set(options.batches))
     for name in ("model", "soft"):
-        wrong = [text for text in getattr(options, name) if text.partition("=")[0] not in NAMES]
+        wrong = [text for text in getattr(options, name) if text.partition("=")[0] not in families()]
         if wrong or any("=" not in text for text in getattr(options, name)):
-            parser.error(f"--{name}: write {pair}, with a problem out of {', '.join(NAMES)}.")
+            parser.error(f"--{name}: write {pair}, with a problem out of {', '.join(families())}.")
         setattr(options, name, dict(text.split("=", 1) for text in getattr(options, name)))
     if options.quick:
         options.batches, options.phis, options.truths = [2], 16, 0

@@ -14,18 +14,18 @@ from scipy.sparse.linalg import spsolve
 
 from pdecl.problems import burgers as burgers_law
 from pdecl.problems import convection as convection_law
-from pdecl.problems.burgers_reference import etdrk4
-from pdecl.problems.cole_hopf import cole_hopf
-from pdecl.problems.convection_reference import (
+from pdecl.problems.burgers.cole_hopf import cole_hopf
+from pdecl.problems.burgers.reference import etdrk4
+from pdecl.problems.convection.reference import (
     box_scheme,
     characteristics,
     position_at,
     travel_times,
 )
-from pdecl.problems.convection_table import tabulated_characteristics
-from pdecl.problems.darcy_batch import conjugate_gradients
-from pdecl.problems.darcy_grid import face_coefficients, flux_balance, upscaled_faces
-from pdecl.problems.darcy_reference import from_faces
+from pdecl.problems.convection.table import tabulated_characteristics
+from pdecl.problems.darcy.batch import conjugate_gradients
+from pdecl.problems.darcy.grid import face_coefficients, flux_balance, upscaled_faces
+from pdecl.problems.darcy.reference import from_faces
 
 SINGLE, DOUBLE = np.float32, np.float64
 

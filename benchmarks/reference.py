@@ -28,17 +28,18 @@ import scipy
 from rich.console import Console
 from rich.table import Table
 
+from pdecl.family import SPLITS
 from pdecl.metrics import relative_l2
-from pdecl.problems import SPLITS, Burgers, Convection, Darcy
+from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems import burgers as burgers_law
 from pdecl.problems import convection as convection_law
-from pdecl.problems.burgers_reference import etdrk4
-from pdecl.problems.cole_hopf import cole_hopf, cole_hopf_jax
-from pdecl.problems.convection_reference import box_scheme, characteristics
-from pdecl.problems.convection_table import tabulated_characteristics
-from pdecl.problems.darcy_batch import conjugate_gradients
-from pdecl.problems.darcy_grid import face_coefficients, subsample, upscaled_faces
-from pdecl.problems.darcy_reference import (
+from pdecl.problems.burgers.cole_hopf import cole_hopf, cole_hopf_jax
+from pdecl.problems.burgers.reference import etdrk4
+from pdecl.problems.convection.reference import box_scheme, characteristics
+from pdecl.problems.convection.table import tabulated_characteristics
+from pdecl.problems.darcy.batch import conjugate_gradients
+from pdecl.problems.darcy.grid import face_coefficients, subsample, upscaled_faces
+from pdecl.problems.darcy.reference import (
     finite_differences,
     from_faces,
     pixel_elements,

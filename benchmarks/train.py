@@ -37,10 +37,10 @@ from pdecl.experiment import (
     training_phis,
     training_solver_of,
 )
+from pdecl.family import shipped
 from pdecl.layer import weights_of
 from pdecl.networks import InSingle
-from pdecl.presets import PRESETS, preset
-from pdecl.problems import NAMES
+from pdecl.presets import preset
 from pdecl.system import build, linearise
 
 PARTS = ("derivatives", "assembly", "solve", "loss", "gradient")
@@ -148,8 +148,8 @@ def _table(row: dict[str, Any]) -> Table:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--problems", nargs="+", choices=NAMES, default=list(NAMES))
-    parser.add_argument("--preset", choices=PRESETS, default="quick")
+    parser.add_argument("--problems", nargs="+", choices=shipped(), default=list(shipped()))
+    parser.add_argument("--preset", choices=("quick", "paper", "best"), default="quick")
     parser.add_argument("--steps", type=int, default=40, help="steps of pdecl.fit to time")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each part")
     parser.add_argument("--out", type=Path, help="JSON; results/train-DEVICE.json without it")

@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 
 import pdecl
 from pdecl.experiment import training_phis
-from pdecl.problems import SPLITS
+from pdecl.family import SPLITS
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

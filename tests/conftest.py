@@ -7,6 +7,7 @@ import sys
 
 import jax
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 _FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -31,6 +32,8 @@ def compile_quickly() -> None:
 
 
 compile_quickly()
+settings.register_profile("seeded", derandomize=True)
+settings.load_profile("seeded")
 gc.set_threshold(200_000, 20, 100)  # tracing makes many small objects, and little of it is garbage
 jax.config.update("jax_enable_x64", True)
 install_import_hook("pdecl", "boundaries.checked")

@@ -50,6 +50,7 @@ AFFINE = {
 }  # fmt: skip
 NONLINEAR = {
     "square": lambda u, z, p: u() ** 2,
+    "one of two outputs": lambda u, z, p: jax.jit(lambda v: (v, 2 * v))(u() ** 2)[1],
     "power of phi": lambda u, z, p: u() ** p["k"],
     "Burgers": lambda u, z, p: u.d("t") + u() * u.d("x") - p["k"] * u.d("x", "x"),
     "product of derivatives": lambda u, z, p: u.d("x") * u.d("t"),

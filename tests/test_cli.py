@@ -52,7 +52,7 @@ def test_train_makes_a_folder_with_everything(trained, folder):
     names = {path.name for path in (folder / "hard").iterdir()}
     assert names == {
         "config.json", "environment.json", "log.txt", "history.json", "model.safetensors",
-        "evaluation.json", "fields.npz",
+        "evaluation.json", "fields.npz", "run.json",
     }  # fmt: skip
     run = runs.read(folder / "hard")
     assert run.experiment.network.size == 6

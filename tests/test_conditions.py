@@ -8,6 +8,7 @@ import pytest
 from spectral import chebyshev
 
 import pdecl
+from pdecl import layer
 from pdecl.system import build, linearise
 
 LINE = pdecl.Box(x=(0, 1))
@@ -371,6 +372,12 @@ class TestEnergy:
         np.testing.assert_allclose(solution.weights, 1.2 * np.array([0, 0.5, 1, 0.5, 0]), atol=1e-9)
         assert solution.residual["ends"] < 1e-10
 
+    def test_energies_that_read_different_numbers_of_derivatives(self):
+        """∫ ½u'² + ½u² and ∫ ½u² − 3u: 2u = 3, with natural conditions at the ends."""
+        two = pdecl.Energy(lambda u, z, phi: 0.5 * u.d("x") ** 2 + 0.5 * u() ** 2, on=INSIDE)
+        one = pdecl.Energy(lambda u, z, phi: 0.5 * u() ** 2 - 3 * u(), on=INSIDE)
+        close(pdecl.solve(on_line(two, one), POLYNOMIALS), 1.5 + 0 * X, 1e-9)
+
     def test_the_weight_of_an_energy(self):
         problem = on_line(
             pdecl.Energy(lambda u, z, phi: 0.5 * u() ** 2, on=LINE.interior.gauss(3), weight=3.0),
@@ -380,7 +387,131 @@ class TestEnergy:
         assert solution.weights[0] == pytest.approx(1.0)
 
 
+@pytest.fixture
+def three():
+    """1, 10 and a function that is zero, seen by rows of their values."""
+    return lambda x, phi: jnp.array([1.0, 10.0, 0.0])
+
+
+def value_rows(kind, count, weight=1.0):
+    density = lambda u, z, phi: 0.5 * u() ** 2 if kind is pdecl.Energy else u() - 1 - z.x
+    return kind(density, on=LINE.interior.grid(count), weight=weight)
+
+
+class TestRidge:
+    """Relative to the squares of the columns; to their mean for fewer rows than functions."""
+
+    TALL, WIDE = (1, 100, 101 / 3), (101 / 3, 101 / 3, 101 / 3)
+
+    @pytest.mark.parametrize(
+        ("rows", "squares"),
+        [
+            ([(pdecl.Fit, 4)], TALL),
+            ([(pdecl.Fit, 2)], WIDE),
+            ([(pdecl.Fit, 3)], TALL),
+            ([(pdecl.Fit, 1), (pdecl.Enforce, 1)], tuple(2 * s for s in WIDE)),
+            ([(pdecl.Fit, 2), (pdecl.Enforce, 2)], tuple(2 * s for s in TALL)),
+            ([(pdecl.Energy, 4)], TALL),
+            ([(pdecl.Energy, 2)], WIDE),
+            ([(pdecl.Fit, 1), (pdecl.Energy, 2)], tuple(2 * s for s in TALL)),
+        ],
+    )
+    def test_what_each_weight_is_penalised_with(self, three, rows, squares):
+        problem = on_line(*(value_rows(kind, count) for kind, count in rows))
+        system = build(problem, three, None, problem.draw(3))
+        ridge, columns = layer._ridge(linearise(system), system, pdecl.Cholesky(ridge=0.25))
+        np.testing.assert_allclose(ridge, 0.25 * np.array(squares), rtol=1e-12)
+        np.testing.assert_allclose(columns, np.sqrt(squares), rtol=1e-12)
+
+    def test_by_default_it_is_what_precision_and_solver_allow(self):
+        found = [
+            layer.default_ridge(solver, dtype)
+            for solver in (pdecl.Cholesky(), pdecl.CG(), pdecl.CG(ridge=0.5))
+            for dtype in (jnp.float64, jnp.float32)
+        ]
+        assert found == [1e-12, 1e-5, 1e-8, 1e-5, 0.5, 0.5]
+
+
+class TestOptimality:
+    """The gradient of the Lagrangian beside its parts, and the violation beside that at u = 0."""
+
+    RIDGE = jnp.array([0.01, 0.03])
+    LINEAR = staticmethod(lambda x, phi: jnp.stack([jnp.ones(()), x[0]]))
+
+    def judged(self, problem, weights, multipliers, basis=LINEAR, ridge=RIDGE):
+        system = build(problem, basis, None, problem.draw(2))
+        at_zero = linearise(system)
+        code, *found = layer._judge(
+            system, at_zero, ridge, jnp.array(weights), jnp.array(multipliers), jnp.asarray(True)
+        )
+        return at_zero, [float(x) for x in found], pdecl.Status(int(code))
+
+    def norm(self, x):
+        return np.linalg.norm(x * np.sqrt(0.02 / np.asarray(self.RIDGE)))
+
+    def test_of_a_fit_with_equalities(self):
+        w, y = np.array([0.3, -0.2]), np.array([0.7])
+        problem = on_line(value_rows(pdecl.Fit, 5), value_rows(pdecl.Enforce, 1, weight=4.0))
+        at_zero, found, _ = self.judged(problem, w, y)
+        A, C = at_zero.A.as_matrix(), at_zero.C.as_matrix()
+        pull, ridge = C.T @ y, self.RIDGE * w
+        slope = A.T @ (A @ w + at_zero.r) + ridge
+        size = self.norm(A.T @ at_zero.r) + self.norm(ridge) + self.norm(pull)
+        violation = np.linalg.norm(C @ w + at_zero.c) / np.linalg.norm(at_zero.c)
+        np.testing.assert_allclose(found, [self.norm(slope + pull) / size, violation], rtol=1e-12)
+
+    @pytest.mark.parametrize("beside", [False, True])
+    def test_of_more_equalities_than_functions(self, beside):
+        """Alone they are a fit, whose pull vanishes: their own slope at u = 0 is what counts."""
+        w, y = np.array([0.3, -0.2]), np.array([0.7, -0.1, 0.4])
+        conditions = [value_rows(pdecl.Enforce, 3)] + [value_rows(pdecl.Fit, 5)] * beside
+        at_zero, found, _ = self.judged(on_line(*conditions), w, y)
+        C, ridge = at_zero.C.as_matrix(), self.RIDGE * w
+        pull, slope, force = C.T @ y, ridge, C.T @ at_zero.c
+        if beside:
+            A = at_zero.A.as_matrix()
+            slope, force = slope + A.T @ (A @ w + at_zero.r), A.T @ at_zero.r
+        size = self.norm(force) + self.norm(ridge) + self.norm(pull)
+        assert found[0] == pytest.approx(self.norm(slope + pull) / size, rel=1e-12)
+
+    def test_of_rows_without_a_slope_at_zero(self):
+        """u² = 4: at u = 1 the slope is 2(1 − 4) and the force that of the row at zero, 2 · 4."""
+        problem = on_line(fit(lambda u, z, phi: u() ** 2 - 4, INSIDE))
+        constant = lambda x, phi: jnp.ones(1)
+        _, found, _ = self.judged(problem, [1.0], np.zeros(0), constant, jnp.array([0.5]))
+        np.testing.assert_allclose(found, [5.5 / 8.5, 0], rtol=1e-12)
+
+    def test_weights_that_are_not_optimal(self):
+        """Of one linear solve the conditioning is to blame, of many the convergence."""
+        linear, square = (
+            on_line(fit(equation, INSIDE))
+            for equation in (lambda u, z, phi: u() - 1, lambda u, z, phi: u() ** 2 - 4)
+        )
+        weights, none = [0.5, 0.0], np.zeros(0)
+        assert self.judged(linear, weights, none)[2] == pdecl.Status.ILL_CONDITIONED
+        assert self.judged(square, weights, none)[2] == pdecl.Status.NOT_CONVERGED
+
+
 class TestNonlinear:
+    @pytest.mark.parametrize("scale", [1e-4, 1e4])
+    def test_the_scale_of_an_equation_has_no_say(self, scale):
+        """Neither in when steps end nor in how they are damped: full steps from 3 lead away for ever."""
+        problem = lambda scale: on_line(fit(lambda u, z, phi: scale * jnp.arctan(3 * u() - z.x), INSIDE))
+        solver, basis = pdecl.GaussNewton(rtol=1e-4), chebyshev(LINE, 1)
+        start = jnp.array([3.0, 0.0])
+        one, other = (pdecl.solve(problem(k), basis, initial=start, solver=solver) for k in (1.0, scale))
+        assert one.iterations == other.iterations
+        np.testing.assert_allclose(one.weights, [1 / 6, 1 / 6], rtol=1e-6)
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
+
+    def test_nonlinear_equalities_alone(self):
+        """u² + u = 5 in one place: by Newton's steps, which end when it holds."""
+        problem = on_line(pdecl.Enforce(lambda u, z, phi: u() ** 2 + u() - 5, on=LINE.face(x=0)))
+        solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=jnp.array([1.0]))
+        assert solution.status == pdecl.Status.SOLVED
+        assert solution.weights[0] == pytest.approx((np.sqrt(21) - 1) / 2, rel=1e-9)
+        assert solution.iterations < 10
+
     def test_starting_near_the_solution_takes_fewer_steps(self):
         problem = on_line(
             fit(lambda u, z, k: u.d("x") - k * u() ** 2, INSIDE),

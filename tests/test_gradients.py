@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pdecl
+from pdecl.implicit import attach
 from pdecl.layer import weights_of
 from pdecl.system import build
 
@@ -174,4 +175,16 @@ def test_memory_of_the_gradient_does_not_grow_with_the_number_of_iterations():
         compiled = jax.jit(jax.grad(lambda p: value(p, max_steps))).lower(network()).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
-    assert memory(500) == memory(5)
+    assert memory(500) == memory(50)
+
+
+def test_a_derivative_that_could_not_be_computed_is_nan():
+    """The root of diag(a) ω = b. Conjugate gradients without a preconditioner do not get there."""
+    a, none = jnp.logspace(0, 14, 300), jnp.zeros(0)
+
+    def slope(inverse):
+        root = lambda b: attach((b / a, none), lambda z: (a * z[0] - b, z[1]), lambda: inverse)[0]
+        return jax.jvp(root, (jnp.ones(300),), (jnp.ones(300),))[1]
+
+    np.testing.assert_allclose(slope(lambda f, g: (f / a, g)), 1 / a, rtol=1e-12)
+    assert np.all(np.isnan(slope(lambda f, g: (f, g))))

@@ -27,8 +27,8 @@ COMMANDS = {
     "solve to a pipe": "solve model --sample 5,100000 --batch 2 --points points.csv",
     "train": "train burgers --size 12 --width 12 --depth 1 --batch 2 --steps 4000 --out trained",
     "compile": "compile model/model.safetensors --phis 20000 --out fast.safetensors",
-    "evaluate": "evaluate model --count 100000 --cache references",
-    "data": "data burgers --count 100000 --out data.nc",
+    "evaluate": "evaluate model --count 20000 --cache references",
+    "data": "data burgers --count 20000 --out data.nc",
     "report": "report model --out report",
 }
 

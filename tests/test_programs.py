@@ -20,8 +20,8 @@ from test_gradients import KINDS, PHI, N, answer, functions, network
 import pdecl
 from pdecl import lapack
 from pdecl.experiment import solver_of
-from pdecl.problems.burgers_reference import etdrk4
-from pdecl.problems.cole_hopf import cole_hopf
+from pdecl.problems.burgers.cole_hopf import cole_hopf
+from pdecl.problems.burgers.reference import etdrk4
 from pdecl.solvers import nearly_square, triangular
 
 SOLVERS = [pdecl.QR(), pdecl.SVD(), pdecl.CG(), pdecl.GMRES(), pdecl.LSMR()]

@@ -11,9 +11,10 @@ import pytest
 import pdecl
 from pdecl.experiment import basis_of, keys_of
 from pdecl.presets import preset
-from pdecl.problems import Convection
+from pdecl.problems import Burgers, Convection
+from pdecl.problems.burgers.waves import Waves
+from pdecl.problems.convection.carried import Carried
 from pdecl.refine import Means, NodalBasis, at_nodes, ladder, refine
-from pdecl.refine.families import Carried, Waves
 
 
 def small(problem, method="hard", **changes):
@@ -113,7 +114,7 @@ def field(answer):
 
 
 def test_convection_is_refined_by_more_functions(convection, monkeypatch):
-    monkeypatch.setitem(ladder.FAMILIES, "convection", (Carried(32),))
+    monkeypatch.setattr(Convection, "further", lambda self, size: (Carried(32),))
     model, beta, solution = convection
     before = model.bound(solution)
     assert before.relative[0] > 0.05
@@ -150,6 +151,24 @@ def test_more_points_are_tried_first_where_the_bound_is_near(convection, monkeyp
     assert asked[0] == (True, inside)
 
 
+def test_an_answer_is_kept_for_its_bound_alone(convection, monkeypatch):
+    """Not because it came last; where none is better than the first, nothing counts as refined."""
+    model, _, solution = convection
+    known = model.bound(solution)
+    tolerance = float(known.relative[0]) / 5
+    two, three = (replace(solution, weights=k * solution.weights) for k in (2.0, 3.0))
+    answers = iter([three, solution, three])
+    monkeypatch.setattr(ladder, "solve", lambda *_, **options: next(answers))
+    kept = refine(model, two, tolerance)
+    assert kept.means == [Means.NOT_REACHED]
+    np.testing.assert_array_equal(kept.better[0].weights, solution.weights)
+    np.testing.assert_array_equal(kept.bound.bound, known.bound)
+    monkeypatch.setattr(ladder, "solve", lambda *_, **options: three)
+    unchanged = refine(model, solution, tolerance, known=known)
+    assert unchanged.better == {}
+    np.testing.assert_array_equal(unchanged.bound.bound, known.bound)
+
+
 def test_functions_that_are_carried_solve_the_equation():
     law = Convection()
     beta, problem = law.sample(5, 1)[0], law.problem()
@@ -170,8 +189,8 @@ def test_families_have_the_size_they_say():
 
 def test_burgers_is_refined_by_more_functions(monkeypatch):
     coarse = partial(pdecl.bound, cells=6, points=64)  # smooth functions; for time's sake
-    monkeypatch.setattr(ladder, "bound", coarse)
-    monkeypatch.setitem(ladder.FAMILIES, "burgers", (Waves(5, 6),))
+    monkeypatch.setattr("pdecl.trained.bound", coarse)
+    monkeypatch.setattr(Burgers, "further", lambda self, size: (Waves(5, 6),))
     model = small("burgers")
     u0 = 0.1 * model.law.sample(4, 1)
     solution = model.solve(u0, throw=False)

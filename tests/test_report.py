@@ -13,12 +13,11 @@ from matplotlib.image import imread
 
 from pdecl import report
 from pdecl.experiment import Experiment, basis_of, law_of
+from pdecl.family import named
 from pdecl.figures import training_curves
 from pdecl.history import History
 from pdecl.presets import preset
-from pdecl.problems import named
 from pdecl.report import learned, studies
-from pdecl.report.exact import exact
 from pdecl.report.reduced import Reduced, directions, gram_of, values_at
 from pdecl.runs import Run
 from pdecl.trained import Trained
@@ -190,7 +189,7 @@ def test_data_are_what_was_run(written):
 
 def test_what_was_run_and_what_is_missing_is_said(written):
     _, text = written
-    assert "No runs of Darcy, Burgers were given" in text
+    assert "No runs of Burgers, Darcy were given" in text
     assert "N = 10" in text
     assert "30 steps, cpu, seeds 0, 1" in text
     assert "2.59% ± 0.15%" in text  # the paper's soft error
@@ -253,9 +252,8 @@ def test_exact_solutions_are_the_references():
     for name in ("convection", "burgers"):
         law = named(name)
         phi = law.sample(2, 1)
-        assert np.allclose(exact(law, phi[0], line, line).T, law.reference(phi)[0], atol=1e-9)
-    with pytest.raises(ValueError, match="no exact solution of darcy"):
-        exact(named("darcy"), line, line, line)
+        assert np.allclose(law.exact(phi[0], (line, line)).T, law.reference(phi)[0], atol=1e-9)
+    assert named("darcy").exact is None
 
 
 def test_reduced_basis_holds_the_solutions_it_was_made_from():

@@ -97,7 +97,7 @@ class TestStatus:
     )
 
     def test_a_pde_that_does_not_hold_raises_and_says_which_condition_and_how_far(self):
-        with pytest.raises(pdecl.SolveError, match=r"'equation' is left with a residual of 0\.\d"):
+        with pytest.raises(pdecl.SolveError, match=r"'equation' has a relative residual of 0\.\d"):
             pdecl.solve(self.PROBLEM, chebyshev(LINE, 5), 5.0)
 
     def test_the_error_passes_between_processes(self):

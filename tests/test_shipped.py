@@ -5,7 +5,7 @@ import pytest
 import pdecl
 from pdecl import dataset as datasets
 from pdecl.compiled.study import held_once
-from pdecl.problems import SPLITS
+from pdecl.family import SPLITS
 from pdecl.trained import find, shipped
 
 # Mean relative error on the first two test φ: what each basis is known for, with room for rounding.

@@ -109,7 +109,8 @@ def test_energy_agrees_with_the_stiffness_matrix(name):
 
 
 @every_direct_solver
-def test_more_equalities_than_functions_violation_first_then_fit(name):
+@pytest.mark.parametrize("size", [1e-14, 1e-2])
+def test_more_equalities_than_functions_violation_first_then_fit(name, size):
     solver, _ = SOLVERS[name]
     # Rank 6 of 10: the equalities, which contradict each other, leave four directions to the fit.
     C, A = matrix(20, 10, condition=5, rank=6), matrix(15, 10, condition=5, seed=1)
@@ -117,8 +118,43 @@ def test_more_equalities_than_functions_violation_first_then_fit(name):
     d, b = rng.normal(size=20), rng.normal(size=15)
     particular = np.linalg.pinv(C) @ d
     null = scipy.linalg.null_space(C)
-    wanted = particular + null @ np.linalg.lstsq(A @ null, b - A @ particular)[0]
-    assert relative(solve(solver, A=A, b=b, C=C, d=d), wanted) < 1e-6
+    hessian = A.T @ A + size * np.eye(10)
+    left = null.T @ (A.T @ b - hessian @ particular)
+    wanted = particular + null @ np.linalg.solve(null.T @ hessian @ null, left)
+    assert relative(solve(solver, ridge=size, A=A, b=b, C=C, d=d), wanted) < 1e-6
+
+
+# Rows of the fit, equalities, whether there is an energy, and the size of the ridge.
+KKT = {
+    "tall fit": (30, 0, False, 0.1),
+    "wide fit": (7, 0, False, 0.1),
+    "equalities": (0, 7, False, 1e-6),
+    "fit and equalities": (30, 4, False, 0.1),
+    "energy": (0, 0, True, 0.1),
+    "all kinds": (30, 4, True, 0.1),
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), [*(("cholesky", k) for k in KKT), ("lsmr", "all kinds")])
+def test_steps_and_multipliers_with_a_ridge_are_those_of_the_kkt_matrix(name, kind):
+    """Each ω_j has a ridge of its own, and where a step starts makes no difference to where it ends."""
+    (n, m, energy, size), N, rng = KKT[kind], 12, np.random.default_rng(3)
+    A, C, root = (
+        matrix(max(n, 1), N, 4)[:n],
+        matrix(max(m, 1), N, 4, seed=1)[:m],
+        matrix(N, N, 4, seed=2),
+    )
+    K, slope = energy * root.T @ root, energy * rng.normal(size=N)
+    b, d, ridge = rng.normal(size=n), rng.normal(size=m), size * np.linspace(1, 2, N)
+    kkt = np.block([[A.T @ A + K + np.diag(ridge), C.T], [C, np.zeros((m, m))]])
+    wanted = np.linalg.solve(kkt, np.concatenate([A.T @ b + slope, d]))
+    for start in (np.zeros(N), rng.normal(size=N)):
+        parts = {"A": A, "b": b - A @ start} if n else {}
+        parts |= {"C": C, "d": d - C @ start} if m else {}
+        parts |= {"K": K, "slope": slope - K @ start} if energy else {}
+        p, y, _ = minimise(model(**parts), jnp.asarray(ridge), jnp.asarray(start), SOLVERS[name][0])
+        assert relative(start + p, wanted[:N]) < 1e-6
+        assert m == 0 or relative(y, wanted[N:]) < 1e-6
 
 
 @every_direct_solver
@@ -244,7 +280,7 @@ def test_equalities_hold_and_multipliers_balance_the_fit(triple, seed):
     parts = model(A=A, b=b, C=C, d=d)
     x, y = map(np.asarray, _minimise(parts, jnp.full(N, 1e-6), pdecl.Cholesky())[:2])
     scale = np.linalg.norm(A.T @ b) + np.linalg.norm(C.T @ y)
-    assert np.abs(C @ x - d).max() <= 1e-8 * (1 + np.abs(d).max()) * np.linalg.cond(C) ** 2
+    assert np.abs(C @ x - d).max() <= 1e-8 * scale * np.linalg.cond(C) ** 2
     assert (
         np.linalg.norm(A.T @ (A @ x - b) + 1e-6 * x + C.T @ y) <= 1e-8 * scale * np.linalg.cond(C) ** 2
     )

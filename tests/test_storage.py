@@ -11,8 +11,8 @@ import pytest
 import pdecl
 from pdecl import storage
 from pdecl.experiment import basis_of, from_dict
-from pdecl.presets import PRESETS, preset
-from pdecl.problems import NAMES
+from pdecl.family import shipped as families
+from pdecl.presets import preset
 from pdecl.trained import find, shipped
 
 TINY = {"size": 6, "width": 6, "depth": 1}
@@ -130,9 +130,9 @@ def test_numbers_that_are_not_finite_are_not_loaded(tmp_path):
         pdecl.load_into({"scale": jnp.zeros(2)}, tmp_path / "bad.safetensors")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", families())
 @pytest.mark.parametrize("method", ["hard", "soft"])
-@pytest.mark.parametrize("size", PRESETS)
+@pytest.mark.parametrize("size", ["quick", "paper", "best"])
 def test_presets_are_plain_data(name, method, size):
     experiment = preset(name, method, size, seed=4)
     assert from_dict(json.loads(json.dumps(experiment.as_dict()))).as_dict() == json.loads(
@@ -142,7 +142,7 @@ def test_presets_are_plain_data(name, method, size):
 
 
 def test_unknown_words_are_named():
-    with pytest.raises(ValueError, match="no problem 'stokes'; choose one of darcy"):
+    with pytest.raises(ValueError, match="no problem 'stokes'; give one of burgers"):
         preset("stokes")
     with pytest.raises(ValueError, match="no preset 'huge'"):
         preset("burgers", "hard", "huge")
@@ -152,7 +152,7 @@ def test_unknown_words_are_named():
         basis_of(preset("burgers").with_overrides(kind="Transformer"), jr.key(0))
     with pytest.raises(ValueError, match="darcy is solved on a grid, with an FNO; found 'MLP'"):
         basis_of(preset("darcy").with_overrides(kind="MLP"), jr.key(0))
-    with pytest.raises(ValueError, match="grid belongs to Darcy; burgers is trained at points"):
+    with pytest.raises(ValueError, match="φ is on a grid; burgers is trained at points"):
         preset("burgers").with_overrides(grid=61)
     with pytest.raises(ValueError, match="creased is a share, from 0 to below 1; found 40"):
         preset("convection").with_overrides(creased=40)

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 import pdecl
 from pdecl.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
 from pdecl.layer import weights_of
-from pdecl.loss import left_over
+from pdecl.loss import hard, has_envelope, left_over, mean_over_phi
 from pdecl.presets import preset
 from pdecl.system import build
 
@@ -291,3 +291,74 @@ def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
     assert np.all(fewer < more)
     norm = lambda tree: np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(tree)))
     assert norm(jax.tree.map(lambda a, b: a - b, few, many)) < 0.005 * norm(many)
+
+
+def test_the_loss_counts_every_kind_of_condition():
+    """u = 2 on a line of length one: ½·4·(2 − 1)² + ½·6·(2 − 5)² + 0.5·∫u²."""
+    conditions = [
+        pdecl.Fit(lambda u, z, phi: u() - 1, on=line.interior, weight=4.0),
+        pdecl.Enforce(lambda u, z, phi: u() - 5, on=line.faces(), weight=6.0),
+        pdecl.Energy(lambda u, z, phi: u() ** 2, on=line.interior, weight=0.5),
+    ]
+    for chosen, wanted in [((0,), 2.0), ((1,), 27.0), ((2,), 2.0), ((0, 1, 2), 31.0)]:
+        problem = pdecl.Problem(line, [conditions[i] for i in chosen])
+        loss = left_over(problem, lambda x, phi: jnp.ones(1), None, problem.draw(4), jnp.array([2.0]))
+        assert loss == pytest.approx(wanted, rel=1e-12)
+
+
+def test_points_that_are_joined_count_by_their_number():
+    """One point at x = 0 and three at x = 1 are together what four points are: ¾ of x, and all of 1."""
+    few, many = pdecl.Points([[0.0]]), pdecl.Points(np.ones((3, 1)))
+    slope = lambda u, z, k: (1 + z.x) * u()
+    first, other = (
+        pdecl.Problem(line, [pdecl.Energy(slope, on=on)], parameter=decay.parameter)
+        for on in (few, many)
+    )
+    basis = Partial(lambda scale, x, k: scale * k[None], jnp.ones(()))
+    _, history = pdecl.fit(
+        first, basis, optax.sgd(1.0), steps=1, key=jr.key(0), batch=1,
+        phis=jnp.array([4.0]), method="soft", judge=other, progress=False,
+    )  # fmt: skip
+    assert history.loss == [pytest.approx(4.0 * 1.75, rel=1e-12)]
+
+
+def test_the_mean_over_phi_is_that_of_logarithms_or_plain():
+    losses = jnp.array([1.0, jnp.e**2])
+    assert mean_over_phi(losses, "log", False) == pytest.approx(1, rel=1e-12)
+    for mean, energy in [("mean", False), ("mean", True), ("log", True)]:
+        assert mean_over_phi(losses, mean, energy) == pytest.approx((1 + np.e**2) / 2, rel=1e-12)
+
+
+ENERGY = pdecl.Energy(lambda u, z, k: (u() - jnp.exp(z.x)) ** 2, on=line.interior.gauss(5))
+FIT = pdecl.Fit(lambda u, z, k: u() - jnp.exp(z.x), on=line.interior)
+
+
+def problem_with(*conditions):
+    return pdecl.Problem(line, conditions)
+
+
+def test_the_loss_is_what_the_layer_minimises_for_energies_on_fixed_points():
+    moving = pdecl.Energy(ENERGY.equation, on=line.interior)
+    given = pdecl.Energy(ENERGY.equation, on=pdecl.Points([[0.1], [0.7]]))
+    for conditions, wanted in [
+        ([ENERGY], True), ([given], True), ([moving], False), ([FIT], False), ([ENERGY, FIT], False),
+        ([ENERGY, moving], False),
+    ]:  # fmt: skip
+        problem = problem_with(*conditions)
+        assert has_envelope(problem, problem) == wanted
+    assert not has_envelope(problem_with(ENERGY), problem_with(ENERGY))
+
+
+@pytest.mark.parametrize("condition", [ENERGY, FIT])
+def test_the_gradient_of_the_hard_loss_goes_through_the_layer_where_it_has_to(condition):
+    problem = problem_with(condition)
+    points, fresh = problem.draw(3), problem.draw(3, jr.key(1))
+
+    @jax.jit
+    def loss(steepness):
+        basis = lambda x, phi: jnp.sin(steepness * x)
+        solver = pdecl.GaussNewton(pdecl.Cholesky())
+        return hard(problem, problem, basis, None, points, fresh, solver)[0]
+
+    slope = (loss(2.0 + 1e-5) - loss(2.0 - 1e-5)) / 2e-5
+    assert jax.grad(loss)(2.0) == pytest.approx(float(slope), rel=1e-6)

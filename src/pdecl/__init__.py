@@ -3,7 +3,6 @@
 from .adaptive import Adaptive as Adaptive
 from .bounds import ErrorBound as ErrorBound
 from .bounds import Estimator as Estimator
-from .bounds import bound as bound
 from .bounds import calibrate as calibrate
 from .checkpoint import CheckpointError as CheckpointError
 from .checkpoint import Checkpoints as Checkpoints
@@ -17,6 +16,8 @@ from .condition import Enforce as Enforce
 from .condition import Fit as Fit
 from .domain import Box as Box
 from .evaluate import evaluate as evaluate
+from .family import Family as Family
+from .family.bound import bound as bound
 from .grid import ElementBasis as ElementBasis
 from .grid import GridBasis as GridBasis
 from .history import History as History

@@ -1,95 +1,38 @@
-"""An experiment as plain data: a problem, a network, how it is trained. And what it stands for.
+"""An experiment: a family, a network, how it is trained. And what it stands for.
 
-Everything here is numbers, words and tuples, so that it goes into a file's header and comes back without
-running anything. `presets.py` has the experiments we publish.
+All but the family is numbers, words and tuples, so that it goes into a file's header and comes back
+without running anything; of the family its name goes along, and what it stated (`family/identity.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import Any
 
 import jax.random as jr
-import numpy as np
 import optax
 from jaxtyping import PRNGKeyArray
 
 from . import networks, solvers
 from .condition import Enforce, Fit
-from .grid import ElementBasis
+from .family import SPLITS, Family, Network, Training, named, names
+from .family import stated as stated_by
+from .family.phi import joined
+from .grid import ElementBasis, subsample
 from .networks.products import channels_for
 from .problem import Problem
-from .problems import SPLITS, Law, named
-from .problems.darcy_grid import subsample
-
-
-@dataclass(frozen=True)
-class Network:
-    """Which network, how many functions, how large; `options` are its other arguments.
-
-    - `periodic`: a coordinate, and up to which wave, that the network sees through sines and cosines.
-    - `creased`: the share of the functions that crease along the law's front.
-    - `wall`: functions are zero on the boundary of the box.
-    """
-
-    kind: str
-    size: int
-    width: int
-    depth: int
-    options: Mapping[str, Any] = field(default_factory=dict)
-    periodic: tuple[str, int] | None = None
-    wall: bool = False
-    creased: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.creased < 1:
-            raise ValueError(f"creased is a share, from 0 to below 1; found {self.creased}.")
-        if self.creased and self.kind == "FNO":
-            raise ValueError("functions on a grid, as an FNO's are, cannot be creased; leave it at 0.")
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained. The rate falls along a cosine from `rate` to `rate` · `final`.
-
-    - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
-    - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
-    - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
-    - `optimiser`: "adam", or "muon", whose steps of a matrix have singular values of one size.
-    - `watched`: how many of the test φ the history's metrics are taken on.
-    """
-
-    steps: int
-    batch: int
-    rate: float
-    final: float = 0.01
-    warmup: int = 50
-    clip: float = 1.0
-    mean: str = "log"
-    phis: int = 1000
-    fitted_too: bool = False
-    single: bool = False
-    solver: str = "Cholesky"
-    ridge: float | None = None
-    newton: int = 15
-    watched: int = 10
-    optimiser: str = "adam"
-
-    def __post_init__(self) -> None:
-        _named("solver", self.solver, _SOLVERS)
-        _named("optimiser", self.optimiser, _OPTIMISERS)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A problem, a method, a network and a training.
+    """A family, a method, a network and a training.
 
-    - `law`: constants of the problem's law in the place of its defaults.
-    - `statement`: arguments of the law's `problem`; `judge` those that differ for the loss's points.
-    - `grid`: for Darcy, the nodes a side on which it is trained.
+    - `law`: constants of the family in the place of its defaults.
+    - `statement`: arguments of the family's `problem`; `judge` those that differ for the loss's points.
+    - `grid`: for a family on a grid, the nodes a side on which it is trained.
     """
 
-    problem: str
+    family: Family
     method: str
     preset: str
     network: Network
@@ -101,11 +44,23 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.grid is not None and self.problem != "darcy":
-            raise ValueError(f"grid belongs to Darcy; {self.problem} is trained at points, on no grid.")
+        _named("solver", self.training.solver, _SOLVERS)
+        _named("optimiser", self.training.optimiser, _OPTIMISERS)
+        if self.grid is not None and not self.family.on_grid:
+            raise ValueError(
+                f"grid belongs to problems whose φ is on a grid; {self.problem} is trained at points."
+            )
+
+    @property
+    def problem(self) -> str:
+        """The family's name."""
+        return self.family.name
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As plain data, the family as its name."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        plain = {"network": asdict(self.network), "training": asdict(self.training)}
+        return {"problem": self.problem, **found, **plain}
 
     def with_overrides(self, **changes: Any) -> "Experiment":
         """Another experiment with some fields of it, of its network or of its training changed."""
@@ -124,25 +79,45 @@ class Experiment:
         )
 
 
-def from_dict(plain: Mapping[str, Any]) -> Experiment:
-    """The experiment that `as_dict` described; a ValueError says what does not belong."""
+def from_dict(plain: Mapping[str, Any], family: Family | None = None) -> Experiment:
+    """The experiment that `as_dict` described; a ValueError says what does not belong.
+
+    `family`: the one that the user names; without it an installed one of the name that is written.
+    """
+    given = completed(plain)
+    name = given.pop("problem")
+    if family is None and name not in names():
+        raise ValueError(f"the problem {name!r} is not installed: name its file, --problem FILE.py.")
+    family = named(name) if family is None else family
     try:
-        network = dict(plain["network"])
-        if network.get("periodic") is not None:
-            network["periodic"] = tuple(network["periodic"])
-        return Experiment(
-            **{**plain, "network": Network(**network), "training": Training(**plain["training"])}
-        )
+        network, training = Network(**given.pop("network")), Training(**given.pop("training"))
+        return Experiment(family, network=network, training=training, **given)
     except (KeyError, TypeError) as error:
         raise ValueError(f"this is not the description of an experiment: {error}") from error
 
 
-def law_of(experiment: Experiment, grid: int | None = None) -> Law:
-    """The law, for Darcy on the experiment's own grid or on another one."""
-    constants = dict(experiment.law)
-    if experiment.problem == "darcy":
-        constants["grid"] = grid or experiment.grid or constants.get("grid", 421)
-    return named(experiment.problem, **constants)
+def completed(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The description with every setting: one that came later has its default in a file from before."""
+    try:
+        network = dict(plain["network"])
+        if network.get("periodic") is not None:
+            network["periodic"] = tuple(network["periodic"])
+        parts = {
+            "network": asdict(Network(**network)),
+            "training": asdict(Training(**plain["training"])),
+        }
+        defaults: dict[str, Any] = {"law": {}, "statement": {}, "judge": {}, "grid": None, "seed": 0}
+        return {**defaults, **plain, **parts, "problem": str(plain["problem"])}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is not the description of an experiment: {error}") from error
+
+
+def law_of(experiment: Experiment, grid: int | None = None) -> Family:
+    """The family with the experiment's constants, on its own grid or on another one."""
+    family, constants = experiment.family, dict(experiment.law)
+    if family.on_grid:
+        constants["grid"] = grid or experiment.grid or full_grid(experiment)
+    return family.replaced(**constants) if constants else family
 
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
@@ -157,18 +132,16 @@ def judge_of(experiment: Experiment) -> Problem | None:
     return stated(law_of(experiment), **{**experiment.statement, **experiment.judge})
 
 
-@cache
-def stated(law: Law, **statement: Any) -> Problem:
-    """A law's problem: the same object for the same words, so that what was compiled for it serves
-    again."""
-    return law.problem(**_words(statement))
+def stated(family: Family, **statement: Any) -> Problem:
+    """A family's problem, for words of plain data."""
+    return stated_by(family, **_words(statement))
 
 
 @cache
-def _front(law: Law) -> Problem:
-    if not hasattr(law, "front"):
-        raise ValueError(f"the law of {law.name!r} names no front for functions to crease along.")
-    return law.front()
+def _front(family: Family) -> Problem:
+    if family.front is None:
+        raise ValueError(f"{family.name!r} names no front for functions to crease along.")
+    return family.front()
 
 
 def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
@@ -179,12 +152,17 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     else:
         options = dict(network.options)
         if network.periodic is not None:
-            name, waves = network.periodic
-            options["features"] = networks.Periodic(problem, name, waves=waves)
-        kind = _named("network", network.kind, _NETWORKS)
-        if experiment.problem == "darcy":
-            raise ValueError(f"darcy is solved on a grid, with an FNO; found {network.kind!r}.")
-        basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
+            *names, waves = network.periodic
+            options["features"] = networks.Periodic(problem, *names, waves=waves)
+        if experiment.family.on_grid:
+            raise ValueError(
+                f"{experiment.problem} is solved on a grid, with an FNO; found {network.kind!r}."
+            )
+        if network.kind in _NETWORKS:
+            kind = _NETWORKS[network.kind]
+            basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
+        else:
+            basis = experiment.family.basis(network, key)
         if network.creased:
             along = max(1, int(network.creased * network.size))
             basis = networks.Creased(basis, _front(law_of(experiment)), along)
@@ -210,7 +188,7 @@ def solver_of(experiment: Experiment) -> solvers.GaussNewton:
 
 def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
     """The same, but a batch waits for its slowest φ: no more steps than `newton`, and none that would
-    lower the objective by less than 1e-7 of it. For 32 φ of Burgers, "best", untrained, that is five
+    lower the objective by less than 1e-7 of it. For 32 φ of an untrained basis that is five
     steps for nine, and a gradient that is off by 5e-5."""
     return replace(solver_of(experiment), rtol=3e-4, max_steps=experiment.training.newton)
 
@@ -224,21 +202,21 @@ def optimiser_of(training: Training) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
 
 
-def training_phis(experiment: Experiment) -> np.ndarray | None:
-    """The φ to train on: the first of the split "train", on the experiment's grid."""
+def training_phis(experiment: Experiment) -> Any:
+    """The φ to train on: the first of the split "train", on the experiment's grid; None for new ones."""
     if experiment.training.phis == 0:
         return None
     split = SPLITS["train"]
-    law, count = law_of(experiment, full_grid(experiment)), experiment.training.phis
+    family, count = law_of(experiment, full_grid(experiment)), experiment.training.phis
     # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
     parts = [
-        on_grid(experiment, law.sample(split.seed, min(50, count - start), start))
+        on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
         for start in range(0, count, 50)
     ]
-    return np.concatenate(parts)
+    return joined(parts)
 
 
-def on_grid(experiment: Experiment, values: np.ndarray) -> np.ndarray:
+def on_grid(experiment: Experiment, values: Any) -> Any:
     """φ or solutions of the full grid on the grid of the experiment."""
     if experiment.grid is None or experiment.grid == values.shape[-1]:
         return values
@@ -252,7 +230,9 @@ def keys_of(experiment: Experiment) -> tuple[PRNGKeyArray, PRNGKeyArray]:
 
 
 def full_grid(experiment: Experiment) -> int | None:
-    return experiment.law.get("grid", 421) if experiment.problem == "darcy" else None
+    """The nodes a side of a family on a grid, before the experiment thins them."""
+    family = experiment.family
+    return experiment.law.get("grid", family.grid) if family.on_grid else None
 
 
 def _words(statement: Mapping[str, Any]) -> dict[str, Any]:

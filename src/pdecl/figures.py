@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dataset import Dataset
 from .files import replacing
 
 if TYPE_CHECKING:
@@ -21,18 +20,6 @@ if TYPE_CHECKING:
 PARAMETER, SOLUTION, DIFFERENCE = "cividis", "viridis", "RdBu_r"
 # Lines: blue and vermilion of Okabe and Ito, and a dark grey.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#444444"
-
-_SYMBOLS = {"darcy": "ν(x, y)", "burgers": "u₀(x)", "convection": "β(x)"}
-_DIFFERENCES = {"u_truth": "u − pixel truth", "u_box": "box scheme − u"}
-
-
-def parameters_and_solutions(dataset: Dataset, path: str | os.PathLike[str], shown: int = 4) -> None:
-    """Draw the first `shown` φ, below them their solutions and what the companions differ by."""
-    if shown < 1:
-        raise ValueError(f"shown must be at least 1, got {shown}")
-    with drawing():
-        figure = _draw(dataset, min(shown, dataset.count))
-        save(figure, path)
 
 
 def training_curves(history: "History", path: str | os.PathLike[str]) -> None:
@@ -203,105 +190,3 @@ def _plain(value: float) -> str:
     digits = f"{value / 10.0**exponent:.3g}"
     power = rf"10^{{{exponent}}}"
     return f"${power}$" if digits == "1" else rf"${digits}\cdot{power}$"
-
-
-def _draw(dataset: Dataset, columns: int) -> "Figure":
-    rows = 2 + len(dataset.companions)
-    transposed = dataset.problem == "darcy"
-    figure = new_figure(2.55 * columns + 0.9, 2.35 * rows + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
-    figure.suptitle(title(dataset.problem, dataset.law), fontsize=12)
-    _draw_parameters(figure, axes[0], dataset)
-    low, high = dataset.solution[:columns].min(), dataset.solution[:columns].max()
-    images(figure, axes[1], dataset.solution, "u", SOLUTION, (low, high), transposed)
-    for row, (name, values) in zip(axes[2:], dataset.companions.items(), strict=True):
-        sign = -1.0 if name == "u_truth" else 1.0
-        difference = sign * (values - dataset.solution)[:columns]
-        limits = difference_limits(difference)
-        label = _DIFFERENCES.get(name, f"{name} − u")
-        images(figure, row, difference, label, DIFFERENCE, limits, transposed)
-    for column, top in enumerate(axes[0]):
-        top.set_title(f"φ number {column}")
-    for bottom in axes[-1]:
-        bottom.set_xlabel("x")
-    figure.align_ylabels()
-    return figure
-
-
-def title(problem: str, law: Any) -> str:
-    """A problem's name and equation."""
-    viscosity = law.get("viscosity", r"\nu")
-    return {
-        "darcy": r"Darcy:  $-\nabla\cdot(\nu\nabla u) = 1$,  $u = 0$ on the boundary",
-        "burgers": rf"Burgers:  $u_t + (u^2/2)_x = {viscosity}\,u_{{xx}}$,  periodic",
-        "convection": r"Convection:  $u_t + \beta(x)\,u_x = 0$",
-    }[problem]
-
-
-def difference_limits(*differences: np.ndarray) -> tuple[float, float]:
-    """Limits for a scale of differences, the same on both sides.
-
-    A few corner pixels would drown the rest; the bar's pointed ends say that some are cut.
-    """
-    sizes = np.concatenate([np.abs(difference).ravel() for difference in differences])
-    largest = float(np.quantile(sizes[np.isfinite(sizes)], 0.999)) if np.isfinite(sizes).any() else 0.0
-    return -(largest or 1.0), largest or 1.0
-
-
-def _draw_parameters(figure: "Figure", row: "np.ndarray", dataset: Dataset) -> None:
-    symbol = _SYMBOLS[dataset.problem]
-    shown = dataset.phi[: len(row)]
-    if dataset.phi.ndim == 3:
-        images(figure, row, shown, symbol, PARAMETER, (shown.min(), shown.max()), True)
-        return
-    low, high = shown.min(), shown.max()
-    margin = 0.08 * (high - low) or 1.0
-    for axis, phi in zip(row, shown, strict=True):
-        axis.plot(dataset.coordinates["sensor"], phi, color="#00467f", linewidth=1.6)
-        axis.set_ylim(low - margin, high + margin)
-        axis.set_xlim(0, 1)
-        frame(axis)
-        if axis is not row[0]:
-            axis.tick_params(labelleft=False)
-    row[0].set_ylabel(symbol)
-
-
-def images(
-    figure: "Figure",
-    row: "np.ndarray",
-    values: np.ndarray,
-    label: str,
-    colours: str,
-    limits: tuple[float, float],
-    transposed: bool,
-) -> None:
-    """A row of arrays as pictures on one scale, with a colour bar at its end.
-
-    A Darcy array is indexed [x, y] (`transposed`), the others [t, x]; x goes to the right always.
-    """
-    image: Any = None
-    axis: Axes
-    for axis, one in zip(row, values, strict=False):
-        image = axis.imshow(
-            one.T if transposed else one,
-            extent=(0, 1, 0, 1),
-            aspect="equal" if transposed else "auto",
-            cmap=colours,
-            vmin=limits[0],
-            vmax=limits[1],
-            interpolation="nearest",
-        )
-        axis.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-        axis.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-        if axis is not row[0]:
-            axis.tick_params(labelleft=False)
-    row[0].set_ylabel("y" if transposed else "t")
-    # Fixed to the last picture, the bars of all rows have the same place and height.
-    beside = row[-1].inset_axes([1.06, 0, 0.06, 1])
-    ends = "both" if colours == DIFFERENCE else "neither"
-    from matplotlib.ticker import ScalarFormatter
-
-    bar = figure.colorbar(image, cax=beside, label=label, extend=ends)
-    bar.formatter = ScalarFormatter()
-    bar.formatter.set_powerlimits((-2, 3))
-    bar.outline.set_linewidth(0.5)

@@ -207,3 +207,16 @@ def _differentiate(field: Array, axis: int, step: float, order: int) -> Array:
         f = jnp.concatenate([first[None], inner, last[None]]) / step**size
         field = jnp.moveaxis(f, 0, axis)
     return field
+
+
+def subsample(values: Float[Any, "*batch n n"], nodes: int) -> Float[Any, "*batch nodes nodes"]:
+    """Every k-th node of a square grid, so that `nodes` remain along each side, both ends kept."""
+    n = values.shape[-1]
+    if nodes < 2 or nodes > n or (n - 1) % (nodes - 1):
+        fitting = [(n - 1) // k + 1 for k in range(1, (n - 1) // 4 + 1) if (n - 1) % k == 0]
+        raise ValueError(
+            f"a grid of {n} nodes a side has no subgrid of {nodes}; "
+            f"choose one of {', '.join(map(str, fitting))}"
+        )
+    stride = (n - 1) // (nodes - 1)
+    return values[..., ::stride, ::stride]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .figures import training_curves
 from .files import replacing
 from .summary import Summarised, Summary
 
@@ -76,8 +77,6 @@ class History(Summarised):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws the loss and the metrics against steps and against time."""
-        from .figures import training_curves
-
         training_curves(self, path)
 
 

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Int
 from .gram import transposed
 from .implicit import attach, constant
 from .solvers import GaussNewton, LinearSolver
-from .solvers.gauss_newton import preconditioner, search, stationarity
+from .solvers.gauss_newton import preconditioner, stationarity
 from .solvers.quadratic import minimise
+from .solvers.starts import reach
 from .status import Status
 from .system import Model, System, linearise
 
@@ -47,9 +48,12 @@ def weights_of(
         effort = jax.tree.map(jnp.asarray, effort)  # outside `jit` its linear solve gives plain numbers
         weights, iterations, converged = p / columns, effort.steps, effort.converged
     else:
-        start = nothing if initial is None else initial.astype(nothing.dtype)
-        held, fixed = constant((system, ridge))
-        weights, multipliers, iterations, converged = search(held, fixed, start, solver)
+        start = None if initial is None else initial.astype(nothing.dtype)
+        held, fixed, resting = constant((system, ridge, at_rest))
+        path = lambda ridge: reach(held, ridge, resting, start, solver)
+        # Without derivatives also by what a condition closes over.
+        path = constant(eqx.filter_closure_convert(path, fixed))
+        weights, multipliers, iterations, converged = path(fixed)
         model = constant(linearise(system, weights))
         inverse = Partial(preconditioner, model, fixed, 0.0, solver.linear)
         optimality = lambda z: stationarity(system, ridge, z)

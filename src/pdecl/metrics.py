@@ -1,6 +1,6 @@
 """The metrics of every table and figure, defined once.
 
-Both are taken on a grid: 101 × 101 nodes for Burgers and convection, the grid of ν for Darcy.
+Both are taken on a family's standard grid: `Family.coordinates`.
 """
 
 from dataclasses import asdict, dataclass
@@ -54,7 +54,7 @@ def residual_loss(residuals: Float[np.ndarray, "count ..."]) -> float:
     """PDE residual loss: the mean over φ of ‖F_φ(u)‖₂².
 
     `residuals[k]` holds the values of the PDE's residual for φ number k at the interior nodes of
-    the grid (no node on any side, so 99 × 99 of 101 × 101, and n − 2 × n − 2 of Darcy's n × n).
+    the grid (no node on any side, so 99 × 99 of 101 × 101).
     The squared norm is the plain sum of squares: not divided by the number of nodes, no
     quadrature weight, no initial or boundary rows.
     """

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .experiment import Experiment, from_dict
+from .experiment import Experiment, completed
 from .files import replacing
 from .presets import preset
 from .report import words
 from .report.collect import FORMAT, collect
-from .report.paper import FEWER_STEPS, LESS_TIME, PAPER
+from .report.paper import FEWER_STEPS, LESS_TIME, reported
 from .report.summary import METHODS, Result, Row, presets, problems, races, rows, select
 from .runs import Run
 
@@ -25,7 +25,7 @@ __all__ = ["collect", "markdown", "name", "read", "write"]
 def name(experiment: Experiment) -> str:
     """What a result's file is called; a network that is not the preset's own adds its kind."""
     parts = [experiment.problem, experiment.method, experiment.preset, str(experiment.seed)]
-    own = preset(experiment.problem, experiment.method, experiment.preset).network.kind
+    own = preset(experiment.family, experiment.method, experiment.preset).network.kind
     if experiment.network.kind != own:
         parts.append(experiment.network.kind.lower())
     return "-".join(parts)
@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         if found["format"] != FORMAT:
             raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
         # A setting that came later has its default in a file from before.
-        return {**found, "experiment": from_dict(found["experiment"]).as_dict()}
+        return {**found, "experiment": completed(found["experiment"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 
@@ -55,7 +55,7 @@ def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> st
     for problem in problems(results):
         here = select(results, problem=problem)
         table = rows(here)
-        parts += [f"## {problem.capitalize()}", _table(problem, table), _sentences(problem, table)]
+        parts += [f"## {words.title(problem)}", _table(problem, table), _sentences(problem, table)]
         parts += [_race_table(here), _commands(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -73,22 +73,22 @@ To make a row again, run its command (below each table) and keep the result.
   warm, for the solve and the values at all nodes, as part of a batch.
 - "Paper": Négiar, Mahoney, Krishnapriyan, ICLR 2023, as it reports them; other hardware and test φ.
 - Trained without solution data, all of them. A preset's networks may differ for hard and soft, as the
-  tables show: a race that is won "at the start" is then won by the network too. How convection's
-  and Darcy's were chosen, why Darcy's residual says little on 421 × 421 nodes, and why some runs of the
-  paper's settings end above the paper's errors: docs/problems.md."""
+  tables show: a race that is won "at the start" is then won by the network too. How they were chosen,
+  why a residual says little on 421 × 421 nodes, and why some runs of the paper's settings end above
+  the paper's errors: docs/problems.md."""
 
 
 def _table(problem: str, table: Sequence[Row]) -> str:
     companions = sorted({name for row in table if row.evaluated for name in row.companions})
     head = ["preset", "method", "N", "network", "points", "steps", "training s", "steps/s"]
     head += ["error (max)", "paper"]
-    head += [f"error against {words.COMPANIONS.get(name, name)}" for name in companions]
+    head += [f"error against {words.companion(problem, name)}" for name in companions]
     head += ["residual", "paper", "s per φ", "test φ", "seeds", "device"]
     return _markdown_table(head, [_cells(problem, row, companions) for row in table])
 
 
 def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
-    plan, paper = row.experiment, PAPER.get((problem, row.experiment["method"]))
+    plan, paper = row.experiment, reported(problem, row.experiment["method"])
     cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
     cells += [words.points(row.results[0]), str(row.steps), words.spread(row.seconds)]
     cells += [words.spread(row.steps_per_second)]
@@ -119,7 +119,7 @@ def _beside(row: Row, name: str) -> str:
 def _sentences(problem: str, table: Sequence[Row]) -> str:
     lines = []
     for row in table:
-        method, paper = row.experiment["method"], PAPER.get((problem, row.experiment["method"]))
+        method, paper = row.experiment["method"], reported(problem, row.experiment["method"])
         if not row.evaluated or paper is None:
             continue
         which = f"{row.experiment['preset']}, {method}, {words.network(row.experiment)}, {row.device}"

@@ -1,6 +1,7 @@
 """A run's folder: what was asked, where, what happened, what came out.
 
 config.json        the experiment
+run.json           which problem the user named, and what it states
 environment.json   versions, device, command, when it began
 log.txt            what happened, with times
 checkpoints/       the training's state (removed when the run is complete)
@@ -29,6 +30,7 @@ from .evaluate import Evaluation, evaluate, watcher
 from .experiment import (
     Experiment,
     basis_of,
+    completed,
     from_dict,
     full_grid,
     judge_of,
@@ -39,9 +41,9 @@ from .experiment import (
     training_phis,
     training_solver_of,
 )
+from .family import SPLITS, Family, record
 from .files import replacing
 from .history import History
-from .problems import SPLITS
 from .progress import counting_bar
 from .train import fit
 from .trained import Trained, load
@@ -61,19 +63,28 @@ class Run:
     fields: dict[str, np.ndarray]
 
     def trained(self) -> Trained:
-        return load(self.folder)
+        return load(self.folder, self.experiment.family)
+
+    def fields_of(self, unknown: str) -> dict[str, np.ndarray]:
+        """The first test solutions, for one of the unknowns."""
+        suffix = f" {unknown}" if len(self.experiment.family.unknowns) > 1 else ""
+        parts = ("target", "found", "difference")
+        return {part: self.fields[part + suffix] for part in parts if part + suffix in self.fields}
 
 
-def read(folder: str | os.PathLike[str]) -> Run:
-    """A run that was trained; a ValueError says what is missing."""
+def read(folder: str | os.PathLike[str], family: Family | None = None) -> Run:
+    """A run that was trained; a ValueError says what is missing. `family`: for a run of a problem of its
+    name that does not find it by itself."""
     folder = Path(folder)
     for name in ("config.json", "history.json", "model.safetensors"):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is not the folder of a finished run: {name} is missing.")
-    fields = folder / "fields.npz"
+    fields, plain = folder / "fields.npz", _read_json(folder / "config.json")
     return Run(
         folder,
-        from_dict(_read_json(folder / "config.json")),
+        from_dict(
+            plain, family if family and family.name == plain["problem"] else record.of_run(folder)
+        ),
         _read_json(folder / "environment.json"),
         History.load(folder / "history.json"),
         _read_json(folder / "evaluation.json") if (folder / "evaluation.json").is_file() else {},
@@ -91,7 +102,7 @@ def find(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
         found += [one for one in inside if (one / "evaluation.json").is_file()]
     if not found:
         raise ValueError(
-            f"no finished run in {', '.join(map(str, folders))}; make one: pdecl train burgers"
+            f"no finished run in {', '.join(map(str, folders))}; make one: pdecl train PROBLEM"
         )
     return found
 
@@ -105,15 +116,17 @@ def train(
     watches: int = 20,
     checkpoint_every: int = 0,
     progress: bool = True,
+    word: str | None = None,
 ) -> Run:
     """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
 
     - `cache`: keeps test data for the next run. `count`: how many test φ, all 50 without it.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
+    - `word`: what the user called the problem, a file say, so that the run finds it again.
     """
     folder = Path(folder)
     _require_memory(experiment)
-    _claim(folder, experiment)
+    _claim(folder, experiment, word)
     log = _Log(folder / "log.txt")
     every = checkpoint_every or max(1, experiment.training.steps // 20)
     data = standard_data(experiment, cache, count, progress)
@@ -143,18 +156,19 @@ def train(
     trained = Trained(experiment, basis)
     trained.save(folder / "model.safetensors")
     history.save(folder / "history.json")
-    assess(trained, folder, data, progress)
+    found = assess(trained, folder, data, progress)
     log("evaluated")
+    trained.save(folder / "model.safetensors", about=errors_of(found))
     shutil.rmtree(folder / "checkpoints")
-    return read(folder)
+    return read(folder, experiment.family)
 
 
 def _require_memory(experiment: Experiment) -> None:
     """Weights of the network, their gradient and two moments; a matrix of rows for each φ of a batch,
-    except for Darcy, whose energy has none."""
+    except on a grid, where an energy has none."""
     network, size = experiment.network, experiment.network.size
     weights = network.width * (size + network.width * (network.depth - 1))
-    rows = 0 if experiment.problem == "darcy" else experiment.training.batch * size**2
+    rows = 0 if experiment.family.on_grid else experiment.training.batch * size**2
     room.require_memory(
         8 * (4 * weights + rows),
         f"training {size} functions, width {network.width}, in batches of {experiment.training.batch}",
@@ -163,14 +177,37 @@ def _require_memory(experiment: Experiment) -> None:
 
 
 def keep(
-    trained: Trained, folder: str | os.PathLike[str], data: Dataset, progress: bool = True
+    trained: Trained,
+    folder: str | os.PathLike[str],
+    data: Dataset,
+    progress: bool = True,
+    word: str | None = None,
 ) -> Evaluation:
     """Evaluates a basis that was trained elsewhere into a run's folder of its own, without a history."""
     folder = Path(folder)
-    _claim(folder, trained.experiment)
-    trained.save(folder / "model.safetensors")
+    _claim(folder, trained.experiment, word)
     History().save(folder / "history.json")
-    return assess(trained, folder, data, progress)
+    trained.save(folder / "model.safetensors")
+    found = assess(trained, folder, data, progress)
+    trained.save(folder / "model.safetensors", about=errors_of(found))
+    return found
+
+
+def errors_of(found: Evaluation) -> dict[str, Any]:
+    """What a model file says of its errors on φ that no training has seen."""
+    about = found.as_dict()
+    return {
+        "errors": {name: about[name] for name in ("error", "residual_loss", "statuses", "reference")}
+    }
+
+
+def folder_name(experiment: Experiment) -> str:
+    """What a run's folder is called: problem, method, preset and seed; of a problem with a single preset
+    only what is unusual."""
+    method, seed = experiment.method, experiment.seed
+    if len(experiment.family.presets) > 1:
+        return f"{experiment.problem}-{method}-{experiment.preset}-{seed}"
+    return "-".join([experiment.problem, *["soft"] * (method == "soft"), *[str(seed)] * (seed > 0)])
 
 
 def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True) -> Evaluation:
@@ -179,14 +216,20 @@ def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True)
         found, fields = evaluate(trained, data, tell)
     about = {"count": data.count, "origin": data.origin, "device": device()}
     _write_json(folder / "evaluation.json", {**found.as_dict(), **about})
+    shown: dict[str, Any] = {}
+    for unknown, target in data.solutions.items():
+        field = fields[unknown] if isinstance(fields, dict) else fields
+        suffix = f" {unknown}" if isinstance(fields, dict) else ""
+        shown[f"target{suffix}"] = target[:_SHOWN].astype(np.float32)
+        shown[f"found{suffix}"] = field[:_SHOWN].astype(np.float64)
+        shown[f"difference{suffix}"] = (field - target)[:_SHOWN].astype(np.float32)
+    alone = len(data.parameters) == 1
+    shown |= {
+        "phi" if alone else f"phi {name}": values[:_SHOWN].astype(np.float32)
+        for name, values in data.parameters.items()
+    }
     with replacing(folder / "fields.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(
-            file,
-            phi=data.phi[:_SHOWN].astype(np.float32),
-            target=data.solution[:_SHOWN].astype(np.float32),
-            found=fields[:_SHOWN].astype(np.float64),
-            difference=(fields - data.solution)[:_SHOWN].astype(np.float32),
-        )
+        np.savez_compressed(file, **shown)
     return found
 
 
@@ -198,7 +241,7 @@ def standard_data(
     truth: bool = False,
     grid: int | None = None,
 ) -> Dataset:
-    """The split "test" with its references; for Darcy on a grid, the experiment's by default."""
+    """The split "test" with its references; for a φ on a grid, on the experiment's by default."""
     law = law_of(experiment, full_grid(experiment))
     split = SPLITS["test"]
     count = split.count if count is None else count
@@ -208,16 +251,21 @@ def standard_data(
         else:
             data = datasets.cached(law, split.seed, count, cache, truth, tell)
     grid = grid or experiment.grid
-    return data if grid in (None, data.phi.shape[-1]) else datasets.on_grid(data, grid)
+    return data if grid in (None, law.grid_of(data.phi)) else datasets.on_grid(data, grid)
 
 
-def _claim(folder: Path, experiment: Experiment) -> None:
+def _claim(folder: Path, experiment: Experiment, word: str | None) -> None:
     """Writes the configuration, or checks that the folder is of the same experiment and unfinished."""
-    config = folder / "config.json"
+    config, problem = folder / "config.json", problem_of(experiment)
     if config.is_file():
-        if from_dict(_read_json(config)) != from_dict(json.loads(json.dumps(experiment.as_dict()))):
+        same = completed(_read_json(config)) == completed(json.loads(json.dumps(experiment.as_dict())))
+        if not same:
             raise CheckpointError(
                 f"{folder} holds another experiment (see its config.json); choose another folder."
+            )
+        if found := record.changes(folder, problem):
+            raise CheckpointError(
+                f"{folder} was begun with another problem: {', '.join(found)}; choose another folder."
             )
         if (folder / "evaluation.json").is_file():
             raise CheckpointError(
@@ -228,6 +276,7 @@ def _claim(folder: Path, experiment: Experiment) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty and no run of pdecl; choose another folder.")
     _write_json(config, experiment.as_dict())
+    record.write(folder, word, problem)
     _write_json(folder / "environment.json", environment())
 
 

@@ -468,10 +468,14 @@ def raise_failed(solution: Solution) -> Solution:
 
 
 def _detail(solution: Solution, status: Status, index: int) -> str:
-    """Which condition holds least, and how far."""
     if status is not Status.NOT_HELD or solution.measured is None:
         return ""
-    measured = {name: float(np.atleast_1d(r)[index]) for name, r in solution.measured.items()}
-    allowed = _limits(solution.problem, RESIDUAL_LIMIT)
-    worst = max(measured, key=lambda name: measured[name] / allowed[name])
-    return f"{worst!r} is left with a residual of {measured[worst]:.2g} relative to its terms."
+    return worst_held(solution.problem, solution.measured, index) + "."
+
+
+def worst_held(problem: Problem, measured: dict[str, Any], index: int = 0) -> str:
+    """Which condition holds least for φ number `index`, and how far."""
+    far = {name: float(np.atleast_1d(r)[index]) for name, r in measured.items()}
+    allowed = _limits(problem, RESIDUAL_LIMIT)
+    worst = max(far, key=lambda name: far[name] / allowed[name])
+    return f"{worst!r} has a relative residual of {far[worst]:.2g}"

@@ -115,7 +115,8 @@ def fit(
         )
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
-    step = _make_step(rest, optimiser, complete(solver), method, batch, mean, fitted_too, single)
+    solver = GaussNewton(restarts=0) if solver is None else complete(solver)
+    step = _make_step(rest, optimiser, solver, method, batch, mean, fitted_too, single)
     problems = (problem, judge)
 
     state, done, history = (parameters, optimiser.init(parameters)), 0, History()

@@ -1,20 +1,29 @@
 """A trained basis together with the experiment that made it: what is saved, loaded and asked."""
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.random as jr
 import numpy as np
 
 from . import storage
-from .bounds import ErrorBound, bound
+from .bounds import ErrorBound, Estimator, calibrate
 from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
+from .family import CALIBRATING, Family, describe, names, resolve
+from .family import phi as phis
+from .family.bound import bound
+from .family.identity import differences, identity
+from .family.record import of_run
 from .networks import Thinned
+from .networks.beside import Beside
 from .problem import Problem
-from .problems import Law
 from .solve import Solution, propose, solve
 from .summary import Summarised, Summary
 
@@ -23,7 +32,7 @@ COMPILED = "compiled solver"  # what the header of a compiled solver's file says
 
 @dataclass(frozen=True, repr=False)
 class Trained(Summarised):
-    """A basis for one of the three problems, hard (ω from the layer) or soft (ω from the network)."""
+    """A basis for a family, hard (ω from the layer) or soft (ω from the network)."""
 
     experiment: Experiment
     basis: Any
@@ -38,57 +47,98 @@ class Trained(Summarised):
         return Summary(f"Trained basis for {experiment.problem}, {experiment.method}", rows)
 
     @property
-    def law(self) -> Law:
+    def law(self) -> Family:
+        """The family, with the constants and the grid of the experiment."""
         return law_of(self.experiment)
 
     def problem(self, grid: int | None = None) -> Problem:
-        """The PDE as it is solved; for Darcy on a grid of that many nodes a side."""
+        """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
         return problem_of(self.experiment, grid)
 
     def coarser(self, nodes: int) -> "Trained":
-        """For Darcy: the same functions on fewer nodes a side than φ has, for quick answers.
+        """For a φ on a grid: the same functions on fewer nodes a side, for quick answers.
 
         What lies between the nodes still counts: a coarse face is given the ν of the fine ones, in
         parallel and in series. A bound of such an answer speaks of the solution on the grid of φ.
         """
-        if self.law.name != "darcy":
-            raise ValueError(
-                f"only Darcy is solved on a grid; {self.law.name} has no nodes to leave out."
-            )
+        if not self.law.on_grid:
+            raise ValueError(f"{self.law.name} is not solved on a grid; it has no nodes to leave out.")
         statement = {**self.experiment.statement, "nodes": nodes}
         whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
         return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
 
     def solve(self, phi: Any, **options: Any) -> Solution:
-        """The solution for a batch of φ. For Darcy φ may be on any square grid; it is solved there.
+        """The solution for a batch of φ. Fields may be on any square grid; they are solved there.
 
         `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
         """
         phi = self.law.check(phi)
-        problem = self.problem(phi.shape[-1] if phi.ndim == 3 else None)
+        problem = self.problem(self.law.grid_of(phi))
         if options.get("points") is None:
             # The number of functions is known; to find it out from the network takes long.
             key = options.pop("key", None)
-            options["points"] = problem.draw(self.experiment.network.size, key)
+            options["points"] = problem.draw(self.size, key)
         if self.experiment.method == "soft":
             return propose(problem, self.basis, phi, batch=True, **options)
         options = {"solver": solver_of(self.experiment), **options}
         return solve(problem, self.basis, phi, batch=True, **options)
 
     def bound(self, solution: Solution, **options: Any) -> ErrorBound:
-        """A bound of the error of this basis' solutions, hard or soft; `options` go to `pdecl.bound`."""
-        return bound(self.law, solution, **options)
+        """How wrong this basis' solutions may be, hard or soft: a bound where the family has one, whose
+        `options` are those of `pdecl.bound`; else an estimate."""
+        if self.law.bound is not None:
+            return bound(self.law, solution, **options)
+        return self.estimator(solution)
 
-    def save(self, path: str | os.PathLike[str], single: bool = False) -> None:
-        """Writes one safetensors file with the experiment in its header; `pdecl.load` reads it.
+    @cached_property
+    def estimator(self) -> Estimator:
+        """For families of which nothing is proved, calibrated on φ of its own seed, once: against the
+        given solution, or a solve with untrained functions beside the learned ones."""
+        law, problem = self.law, self.problem()
+        seen = law.sample(CALIBRATING.seed, CALIBRATING.count)
+        further = Beside(self.basis, law.further(self.size)[-1])
+        known: dict[str, Any] = {"solver": solver_of(self.experiment)}
+        known |= {"richer": further} if law.at_points is None else {"reference": law.at_points}
+        if self.experiment.method == "soft":
+            known["answer"] = lambda phi: self.solve(phi, throw=False)
+        return calibrate(problem, self.basis, seen, key=jr.key(0), **known)
+
+    @property
+    def size(self) -> int:
+        """How many functions there are, for all unknowns together."""
+        return self.experiment.network.size * len(self.law.unknowns)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        single: bool = False,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the law of
+        φ, what the problem states and, from `about`, what else is known: errors on unseen φ.
 
         `single` rounds the arrays to float32, for half the size.
         """
-        storage.save(path, self.basis, {"experiment": self.experiment.as_dict()}, single)
+        storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
 
 
-def load(name: str | os.PathLike[str]) -> Trained:
-    """A trained basis: one that comes with the package ("burgers", …), a file, or a run's folder."""
+def described(experiment: Experiment) -> dict[str, Any]:
+    """What the header of a file says of a model."""
+    law = law_of(experiment)
+    return {
+        "experiment": experiment.as_dict(),
+        "law": json.loads(json.dumps(describe(law))),
+        "stated": identity(problem_of(experiment)),
+    }
+
+
+def load(name: str | os.PathLike[str], problem: Family | str | None = None) -> Trained:
+    """A trained basis: one that comes with the package (`shipped()`), a file, or a run's folder.
+
+    `problem`: for a problem of your own, the family or a word for it (a .py file). A run that was
+    trained here from such a file finds it by itself; a file of a model never does: reading it runs no
+    code.
+    """
     path = find(name)
     recipe = storage.recipe_in(path)
     if recipe.get("kind") == COMPILED:
@@ -101,8 +151,27 @@ def load(name: str | os.PathLike[str]) -> Trained:
             f"{path} does not say which experiment made it; fill a network of your own with "
             "pdecl.load_into(basis, path)."
         )
-    experiment = from_dict(recipe["experiment"])
+    experiment = experiment_in(recipe, path, problem)
     return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))
+
+
+def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str | None) -> Experiment:
+    """The experiment that a file's header describes, for the problem that the user named."""
+    name = str(recipe["experiment"].get("problem"))
+    family = resolve(problem) if isinstance(problem, str) else problem or of_run(path.parent)
+    if family is None and name not in names():
+        raise storage.ModelFileError(
+            f"{path} was trained for the problem {name!r}, which is not installed: name its file, "
+            "--problem FILE.py, or in Python pdecl.load(path, problem)."
+        )
+    experiment = from_dict(recipe["experiment"], family)
+    found = differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
+    if found:
+        raise storage.ModelFileError(
+            f"{path} was trained for another problem than {experiment.problem} as it is stated now: "
+            f"{', '.join(found)}."
+        )
+    return experiment
 
 
 def shipped() -> list[str]:
@@ -129,16 +198,15 @@ def find(name: str | os.PathLike[str]) -> Path:
     return path
 
 
-def as_fields(trained: Trained, phi: np.ndarray, values: Any) -> np.ndarray:
-    """Values at the nodes of the standard grid, in the order of the references' arrays.
+def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
+    """Values at the nodes of the standard grid, with the axes of the references' arrays."""
+    names, nodes = trained.problem().domain.names, nodes_of(trained, phi)
+    order = [1 + names.index(name) for name in trained.law.solution_dims]
+    arrange = lambda u: np.transpose(np.asarray(u).reshape(phis.count(phi), *nodes), (0, *order))
+    return jax.tree.map(arrange, values)
 
-    Nodes come with x slowest; references are [t, x] for Burgers and convection and [x, y] for Darcy.
-    """
-    grid = np.asarray(values).reshape(len(phi), *nodes_of(trained, phi))
-    return np.swapaxes(grid, 1, 2) if trained.law.solution_dims[0] == "t" else grid
 
-
-def nodes_of(trained: Trained, phi: np.ndarray) -> tuple[int, int]:
+def nodes_of(trained: Trained, phi: Any) -> tuple[int, ...]:
     """How many nodes along each coordinate the standard grid has."""
     sizes = trained.law.coordinates(phi)
-    return tuple(len(sizes[name]) for name in trained.problem(phi.shape[-1]).domain.names)  # type: ignore
+    return tuple(len(sizes[name]) for name in trained.problem().domain.names)

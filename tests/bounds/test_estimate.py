@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.bounds import calibrate
+from pdecl.bounds import calibrate, estimate
 
 BOX = pdecl.Box(x=(0, 1), t=(0, 1))
 # u_t + k u_x = 0 with u = sin 3x at t = 0
@@ -50,6 +50,19 @@ def test_it_covers_as_many_as_it_says_and_is_near(estimator, unseen):
     assert np.median(found.relative / errors) < 3
 
 
+def test_the_factor_is_the_quantile_of_the_other_half(estimator):
+    """Of 15 φ the 15th, the ⌈16 · 0.9⌉-th, and for a quantile of 0.6 the tenth is met exactly."""
+    looser = calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), reference=exact, quantile=0.6)
+    solution = pdecl.solve(PROBLEM, BASIS, PHIS[15:], batch=True, residual_limit=None)
+    coords = estimator.points[0].coords
+    truth = np.stack([exact(k, coords) for k in PHIS[15:]])
+    errors = np.sqrt(np.mean((np.asarray(solution(coords)) - truth) ** 2, axis=1))
+    for found, met in [(estimator, 15), (looser, 10)]:
+        ratios = np.sort(errors / np.asarray(found(solution).bound))
+        assert ratios[met - 1] == pytest.approx(1, rel=1e-9)
+        assert found.count == 15
+
+
 def test_it_tells_good_from_bad(estimator, unseen):
     wrong = cases.perturbed(unseen[0], 0.1)
     assert (estimator(wrong).relative > estimator(unseen[0]).relative).all()
@@ -80,3 +93,13 @@ def test_another_problem_is_noticed(estimator):
     other = pdecl.Problem(BOX, PROBLEM.conditions[:2], PROBLEM.parameter)
     with pytest.raises(ValueError, match="calibrated for"):
         estimator(pdecl.solve(other, BASIS, 0.5, residual_limit=None))
+
+
+def test_shares_explain_the_errors_and_none_is_lost():
+    """Errors made of two mean squares give back what each counts; a third keeps a little."""
+    squares = np.random.default_rng(0).uniform(0.1, 2, (12, 3)) * np.array([1.0, 100.0, 5.0])
+    true = np.array([2.0, 0.05, 0.0])
+    errors = np.sqrt(squares @ true)
+    scale = np.mean(squares / errors[:, None] ** 2, axis=0)
+    wanted = [2.0, 0.05, 1e-3 * np.max(true * scale) / scale[2]]
+    np.testing.assert_allclose(estimate._shares(squares, errors), wanted, rtol=1e-9)

@@ -15,7 +15,9 @@ from waves import WIDTH
 import pdecl
 from pdecl.cli import app
 from pdecl.compiled import compile, load_compiled, recommend
+from pdecl.compiled.crease import CREASED, SMOOTH
 from pdecl.compiled.make import assemble, of_trained
+from pdecl.compiled.reduction import combinations
 from pdecl.experiment import basis_of
 from pdecl.metrics import relative_l2
 from pdecl.networks import Creased
@@ -69,6 +71,20 @@ def test_fewer_functions_cost_what_is_stated(solver, trained, fresh):
     assert errors.mean() < 3 * solver.error.mean
 
 
+def test_what_is_creased_is_measured_with_its_factor(study):
+    """The combinations g h are orthonormal in the mean over φ, with the g of each φ."""
+    expansion, _ = combinations(study, 16)
+    split = study.values[SMOOTH].shape[1]
+    g, count = study.front.folds[study.kept], len(study.quadrature)
+    for part, factor, unknown in [
+        (expansion[:split], np.ones_like(g), SMOOTH),
+        (expansion[split:], g, CREASED),
+    ]:
+        h = study.values[unknown] @ part[:, np.any(part != 0, axis=0)]
+        gram = np.einsum("q,qi,qj->ij", np.mean(factor**2, axis=0) / count, h, h)
+        np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-6)
+
+
 def test_a_batch_is_its_members(solver, fresh):
     together, alone = (solver(phi, residual_limit=None) for phi in (fresh, fresh[3]))
     assert together.status == [pdecl.Status.SOLVED] * len(fresh)
@@ -113,7 +129,8 @@ def test_a_file_brings_back_the_same_solver(solver, fresh, tmp_path):
 def test_the_command_answers_with_it(solver, fresh, tmp_path):
     solver.save(tmp_path / "solver.safetensors")
     np.savez(tmp_path / "phi.npz", beta=fresh)
-    words = ["solve", "solver.safetensors", "--phi", "phi.npz", "--grid", "6,5", "--out"]
+    words = ["solve", "solver.safetensors", "--phi", "phi.npz", "--residual-limit", "inf"]
+    words += ["--grid", "6,5", "--out"]
     for out, more in [("u.npz", []), ("slopes.npz", ["--derivatives", "x"])]:
         paths = [tmp_path / word if "." in word else word for word in [*words, out]]
         result = CliRunner().invoke(app, [*map(str, paths), *more])

@@ -1,5 +1,7 @@
 """Bad φ, far φ, files: a clear word, and the others are answered."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.random as jr
@@ -35,6 +37,7 @@ def file(solver, tmp_path):
 
 
 def test_one_bad_phi_of_a_batch(solver, trained):
+    solver = partial(solver, residual_limit=None)  # of a rough basis
     phi = trained.law.sample(1, 4)
     phi[1, 5], phi[2] = np.nan, -phi[2]
     with pytest.warns(UserWarning, match=r"φ number 1 is refused.*NaN.*φ number 2.*must be positive"):
@@ -51,6 +54,7 @@ def test_one_bad_phi_of_a_batch(solver, trained):
 
 
 def test_one_phi_of_a_list_has_another_length(solver, trained):
+    solver = partial(solver, residual_limit=None)  # of a rough basis
     phi = trained.law.sample(1, 4)
     with pytest.warns(UserWarning, match=r"φ number 1 .* shape \(50,\).* φ number 2 .* not made of num"):
         found = solver([phi[0], phi[1, :50], ["a", "b"], phi[3].tolist()])
@@ -64,6 +68,7 @@ def test_one_phi_of_a_list_has_another_length(solver, trained):
 
 
 def test_a_bad_phi_of_ones_own_problem(reduced, fresh):
+    reduced = partial(reduced, residual_limit=None)  # of a rough basis
     phi = np.asarray(fresh).copy()
     phi[7, 1] = np.inf
     with pytest.warns(UserWarning, match="φ number 7 is refused.*NaN or infinite"):
@@ -86,6 +91,7 @@ def test_a_wrong_shape_is_named(solver):
 
 
 def test_a_far_phi_is_answered_with_a_warning(solver, trained):
+    solver = partial(solver, residual_limit=None)  # of a rough basis
     phi = trained.law.sample(1, 2)
     assert np.all(np.asarray(solver(phi).distance) < 1.5)
     with pytest.warns(UserWarning, match="outside the training law: distance"):

@@ -1,14 +1,18 @@
 """Large batches: the φ that need more steps than most go on without the others."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pdecl
 from pdecl.compiled.core import answer
+from pdecl.compiled.online import Rules, first_iterate, iterated
 from pdecl.compiled.rounds import in_rounds
+from pdecl.system import build
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +66,46 @@ def test_no_step_is_taken_that_changes_less_than_is_uncertain(reduced, strict, m
     size = lambda weights: np.linalg.norm(weights @ np.asarray(strict.norm).T, axis=1)
     moved = size(np.asarray(soon.weights - late.weights)) / size(np.asarray(late.weights))
     assert np.median(moved) < 0.05 * reduced.error.mean
+
+
+def scalar(equation, data):
+    """A system for one number: the equation at as many places as there are data."""
+    points = pdecl.Points(np.arange(float(len(data)))[:, None], value=data)
+    problem = pdecl.Problem(pdecl.Box(x=(0, 9)), [pdecl.Fit(equation, on=points)])
+    return build(problem, lambda x, phi: jnp.ones(1), None, (points,))
+
+
+def steps_from(start, system, weighing, rtol=0.0, offset=0.0):
+    rules = Rules("float64", jnp.asarray(float(rtol)), 30, float(offset))
+    return iterated(system, weighing, jnp.eye(1), first_iterate(jnp.array([start])), rules)
+
+
+def test_when_a_step_is_the_last():
+    """For u² at four places, by one function: small beside what is left of the rows, each by its degrees
+    of freedom, one and the other three; or beside u, when multiplied by its ratio to the one before."""
+    data = np.array([3.0, 4.0, 5.5, 4.5])
+    system = scalar(lambda u, z, phi: u() ** 2 - z.value, data)
+    w, offsets, sizes = 1.0, [], []
+    for _ in range(4):
+        rows, slope = (w**2 - data) / 2, np.full(4, w)
+        gain = (slope @ rows) ** 2 / (slope @ slope)
+        offsets.append(np.sqrt(gain * 3 / (rows @ rows - gain)))
+        step = -slope @ rows / (slope @ slope)
+        w += step
+        sizes.append(abs(step / w))
+    left = [sizes[0], *(b * min(1, b / a) for a, b in pairwise(sizes))]
+    for count in (1, 2, 3):
+        for factor, more in [(1.05, 0), (0.95, 1)]:
+            by_offset = steps_from(1.0, system, jnp.eye(4), offset=factor * offsets[count - 1])
+            by_size = steps_from(1.0, system, None, rtol=factor * left[count - 1])
+            for found in (by_offset, by_size):
+                assert found.converged
+                assert found.steps == count + more
+
+
+def test_a_step_that_leads_away_is_shortened():
+    """Full steps for arctan(u − 1) from 4 end at infinity; with the first one quartered they do not."""
+    found = steps_from(4.0, scalar(lambda u, z, phi: jnp.arctan(u() - z.value), np.ones(1)), None, 1e-9)
+    assert found.converged
+    assert found.weights[0] == pytest.approx(1, rel=1e-9)
+    assert 3 < found.steps < 10

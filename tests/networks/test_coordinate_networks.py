@@ -10,7 +10,7 @@ from through_the_layer import check_gradient, left_over
 
 import pdecl
 from pdecl import basis as bases
-from pdecl.problems import named
+from pdecl.family import named
 
 box = pdecl.Box(x=(0, 2), t=(-1, 1))
 MESH = box.mesh(7, 7)
@@ -110,6 +110,19 @@ def test_what_the_law_does_not_vary_is_no_division_by_zero():
         box, [pdecl.Fit(lambda u, z, phi: u() - phi[0], on=box.interior)], parameter=law
     )
     assert np.all(np.isfinite(make(pdecl.Modulated, problem)(MESH[0], jnp.array([0.3, 5.0]))))
+
+
+@each_that_reads_phi
+def test_the_mean_and_deviation_of_the_law_are_not_trained(kind):
+    net = make(kind, size=4)
+    slopes = eqx.filter_grad(lambda net: jnp.sum(bases.specialise(net, PHI)(MESH[0], PHI) ** 2))(net)
+    standards = [
+        (at, slope)
+        for at, slope in jax.tree_util.tree_flatten_with_path(slopes)[0]
+        if ".standard." in jax.tree_util.keystr(at)
+    ]
+    assert len(standards) >= 2
+    assert all(np.all(slope == 0) for _, slope in standards)
 
 
 @each_that_reads_phi

@@ -11,8 +11,8 @@ from through_the_layer import check_gradient, left_over
 
 import pdecl
 from pdecl import basis as bases
+from pdecl.family import named
 from pdecl.networks import Creased, InSingle
-from pdecl.problems import named
 
 law = named("convection")
 PROBLEM, FRONT = law.problem(), law.front()

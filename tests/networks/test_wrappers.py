@@ -56,7 +56,7 @@ def test_periodic_in_all_coordinates():
 def test_features_are_checked():
     with pytest.raises(ValueError, match="unknown coordinate 'y'"):
         pdecl.Periodic(PROBLEM, "y")
-    with pytest.raises(ValueError, match="unknown coordinate"):
+    with pytest.raises(ValueError, match="name the coordinates that repeat"):
         pdecl.Periodic(PROBLEM)
     with pytest.raises(ValueError, match="at least 1"):
         pdecl.Periodic(PROBLEM, "x", waves=0)

@@ -7,8 +7,8 @@ from scipy.integrate import solve_ivp
 from pdecl.metrics import relative_l2
 from pdecl.problems import Burgers
 from pdecl.problems.burgers import coefficients, initial
-from pdecl.problems.burgers_reference import converged, etdrk4
-from pdecl.problems.cole_hopf import cole_hopf, cole_hopf_jax
+from pdecl.problems.burgers.cole_hopf import cole_hopf, cole_hopf_jax
+from pdecl.problems.burgers.reference import converged, etdrk4
 
 LAW = Burgers()
 U0 = LAW.sample(2, 4)

@@ -8,8 +8,8 @@ from scipy.interpolate import CubicSpline
 from pdecl.metrics import relative_l2
 from pdecl.problems import Convection
 from pdecl.problems.convection import slopes, speed
-from pdecl.problems.convection_reference import box_scheme, characteristics
-from pdecl.problems.convection_table import tabulated_characteristics
+from pdecl.problems.convection.reference import box_scheme, characteristics
+from pdecl.problems.convection.table import tabulated_characteristics
 
 LAW = Convection()
 BETA = LAW.sample(2, 8)

@@ -10,8 +10,8 @@ import skfem
 
 from pdecl.metrics import relative_l2
 from pdecl.problems import Darcy
-from pdecl.problems.darcy_batch import conjugate_gradients
-from pdecl.problems.darcy_grid import (
+from pdecl.problems.darcy.batch import conjugate_gradients
+from pdecl.problems.darcy.grid import (
     conservative_residual,
     energy,
     face_coefficients,
@@ -19,7 +19,7 @@ from pdecl.problems.darcy_grid import (
     upscaled_faces,
     wide_residual,
 )
-from pdecl.problems.darcy_reference import (
+from pdecl.problems.darcy.reference import (
     PIXEL_ORDER,
     finite_differences,
     from_faces,

@@ -1,7 +1,12 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pdecl
 from pdecl.metrics import relative_error, relative_l2, residual_loss, summarise
+from pdecl.presets import preset
+from pdecl.problems.darcy.grid import conservative_residual
+from pdecl.trained import nodes_of
 
 
 def test_relative_l2_by_hand():
@@ -42,3 +47,16 @@ def test_wrong_grids_are_named():
         relative_l2(np.ones(4), np.ones(4))
     with pytest.raises(ValueError, match="one number for each φ"):
         summarise(np.ones(0))
+
+
+def test_darcys_residual_is_that_of_the_five_point_scheme():
+    """On all interior nodes, also of functions that are not its solution."""
+    rng = np.random.default_rng(0)
+    nu, u = rng.uniform(3, 12, size=(2, 9, 9)), np.pad(rng.normal(size=(7, 7)), 1)
+    trained = pdecl.Trained(preset("darcy", "hard", "quick").with_overrides(grid=9), None)
+    basis = pdecl.ElementBasis(pdecl.Box(x=(0, 1), y=(0, 1)), jnp.asarray(u)[..., None])
+    solution = pdecl.propose(trained.problem(), basis, jnp.asarray(nu), batch=True)
+    wanted = [np.sum(conservative_residual(one, u) ** 2) for one in nu]
+    np.testing.assert_allclose(
+        trained.law.residual_on(solution, nodes_of(trained, nu)), wanted, rtol=1e-9
+    )

@@ -8,7 +8,7 @@ from scipy.io import savemat
 from pdecl import dataset as datasets
 from pdecl.dataset import DatasetError
 from pdecl.problems import Burgers, Convection, Darcy
-from pdecl.problems.published import load
+from pdecl.published import load
 
 DARCY = datasets.build(Darcy(grid=21), 3, 3)
 BURGERS = datasets.build(Burgers(), 3, 3)

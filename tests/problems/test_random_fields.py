@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdecl.problems import NAMES, SPLITS, Burgers, Convection, Darcy, named
-from pdecl.problems.fields import (
+from pdecl.family import SPLITS, named, shipped
+from pdecl.family.fields import (
     neumann_field,
     periodic_field,
     squared_exponential_field,
     squared_exponential_modes,
 )
-from pdecl.problems.noise import normals
+from pdecl.family.noise import normals
+from pdecl.problems import Burgers, Convection, Darcy
 
 SMALL = {"darcy": Darcy(grid=29), "burgers": Burgers(), "convection": Convection()}
 
@@ -73,7 +74,7 @@ def test_pinned_darcy_test_set():
     assert hashlib.sha256(np.packbits(materials).tobytes()).hexdigest() == PINNED["darcy"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", shipped())
 def test_a_phi_does_not_depend_on_how_many_are_drawn(name):
     law = SMALL[name]
     five = law.sample(3, 5)
@@ -161,7 +162,7 @@ def test_darcy_phi_is_two_materials_in_equal_parts():
     assert abs(share.mean() - 0.5) < 4.5 * share.std() / np.sqrt(300)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", shipped())
 def test_draw_is_pure_jax_and_follows_the_same_law(name):
     law = SMALL[name]
     keys = jr.split(jr.key(0), 400)

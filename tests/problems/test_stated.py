@@ -6,7 +6,7 @@ import pytest
 
 import pdecl
 from pdecl.problems import Burgers, Convection, Darcy
-from pdecl.problems.darcy_grid import (
+from pdecl.problems.darcy.grid import (
     conservative_residual,
     flux_balance,
     subsample,

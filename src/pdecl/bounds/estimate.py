@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .. import networks
 from ..condition import Energy
+from ..networks.beside import Beside
 from ..points import Points
 from ..problem import Problem
 from ..solve import Solution, sizes_of, solve
@@ -42,13 +43,14 @@ class Estimator(eqx.Module):
     - `shares`: how much each condition's mean square residual counts.
     - `factor`: the quantile of error over model on φ that the shares did not see.
     - `quantile`: which one; `count` is how many φ it was taken over.
-    - `points`: the held-out points.
+    - `points`: the held-out points, those inside in the set number `inside`.
     """
 
     shares: dict[str, float] = eqx.field(static=True)
     factor: float = eqx.field(static=True)
     quantile: float = eqx.field(static=True)
     count: int = eqx.field(static=True)
+    inside: int = eqx.field(static=True)
     points: tuple[Points, ...]
 
     def __call__(self, solution: Solution) -> ErrorBound:
@@ -63,7 +65,7 @@ class Estimator(eqx.Module):
         parts = {
             name: self.factor * np.sqrt(share) * residuals[name] for name, share in self.shares.items()
         }
-        values = solution(self.points[0])
+        values = _side_by_side(solution(self.points[self.inside]))
         size = jnp.sqrt(jnp.mean(values**2, axis=-1))
         error = jnp.sqrt(jnp.sum(jnp.stack(list(parts.values())) ** 2, axis=0))
         error = jnp.where(jnp.isfinite(error) & jnp.isfinite(size), error, jnp.inf)
@@ -83,6 +85,7 @@ def calibrate(
     reference: Reference | None = None,
     richer: Any = None,
     quantile: float = 0.9,
+    answer: Callable[[Any], Solution] | None = None,
     **options: Any,
 ) -> Estimator:
     """An estimator for solutions of a problem in a basis, from φ for which the error can be known.
@@ -91,39 +94,44 @@ def calibrate(
 
     - `phis`: a batch of φ from the law, at least 2 / (1 − quantile) of them: 20 for 0.9.
     - `key`: draws the held-out points, and random functions where they are needed.
-    - `reference`: `reference(phi, coords)`, the solution for one φ at points `(n, d)`.
+    - `reference`: `reference(phi, coords)`, the solution for one φ at points `(n, d)`; for several
+      unknowns a dictionary.
     - `richer`: without a reference, a basis to solve in instead and compare with. Left out: the basis
       together with twice as many random functions. It must leave residuals at least three times smaller.
     - `quantile`: of the φ, for which the estimate should not be exceeded.
+    - `answer`: what gives the solutions for a batch of φ, if it is not `solve` in that basis.
     - `options`: of `solve`. A φ whose conditions do not hold is learned from like any other.
     """
-    phis, options = problem.check(phis, batch=True), {"residual_limit": None, **options}
+    phis = problem.check(phis, batch=True)
     count = jax.tree.leaves(phis)[0].shape[0]
     _require(problem, count, quantile)
-    size = sizes_of(problem, basis, phis, True)[problem.unknowns[0]]
+    size = sum(sizes_of(problem, basis, phis, True).values())
     point_key, network_key = jr.split(key)
     points = problem.draw(2 * size, point_key)
-    solution = solve(problem, basis, phis, batch=True, **options)
-    inside = points[0].coords
-    values, residuals = np.asarray(solution(inside)), solution.residual_at(points)
+    # How well a basis does is measured here, not judged: a φ without an answer is left out.
+    plain = {"batch": True, "throw": False, "residual_limit": None, **options}
+    solution = solve(problem, basis, phis, **plain) if answer is None else answer(phis)
+    place = next(place for place in range(len(points)) if problem.is_interior(place))
+    inside = points[place].coords
+    values, residuals = np.asarray(_side_by_side(solution(inside))), solution.residual_at(points)
     if reference is not None:
-        truth = np.stack(
-            [
-                np.asarray(reference(jax.tree.map(lambda leaf, k=k: leaf[k], phis), inside))
-                for k in range(count)
-            ]
-        )
+        each = [reference(jax.tree.map(lambda leaf, k=k: leaf[k], phis), inside) for k in range(count)]
+        together = jax.tree.map(lambda *one: np.stack(list(map(np.asarray, one))), *each)
+        truth = np.asarray(_side_by_side(together))
     else:
         richer = _enriched(problem, basis, size, network_key) if richer is None else richer
-        better = solve(problem, richer, phis, batch=True, **options)
+        better = solve(problem, richer, phis, **plain)
         _require_better(residuals, better.residual_at(points))
-        truth = np.asarray(better(inside))
+        truth = np.asarray(_side_by_side(better(inside)))
     if truth.shape != values.shape:
         raise ValueError(f"`reference` must return shape {values.shape[1:]}; found {truth.shape[1:]}.")
     errors = np.sqrt(np.mean((values - truth) ** 2, axis=1))
     names = problem.names()
     squares = np.stack([np.asarray(residuals[name]) ** 2 for name in names], axis=1)
-    half = count // 2
+    good = np.isfinite(errors) & np.isfinite(squares).all(axis=1) & (errors > 0)
+    errors, squares = errors[good], squares[good]
+    _require(problem, len(errors), quantile)
+    half = len(errors) // 2
     shares = _shares(squares[:half], errors[:half])
     ratios = np.sort(errors[half:] / np.sqrt(squares[half:] @ shares))
     rank = min(ceil((len(ratios) + 1) * quantile), len(ratios))
@@ -132,6 +140,7 @@ def calibrate(
         float(ratios[rank - 1]),
         quantile,
         len(ratios),
+        place,
         points,
     )
 
@@ -145,29 +154,25 @@ def _shares(squares: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.maximum(found, 1e-3 * found.max()) / scale
 
 
-class _Joined(eqx.Module):
-    """The functions of two bases."""
-
-    one: Any
-    other: Any
-
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Float[Array, " N"]:
-        return jnp.concatenate([self.one(x, phi), self.other(x, phi)])
+def _side_by_side(values: Any) -> Float[Array, "*batch n"]:
+    """Values of several unknowns as one array, one unknown after the other."""
+    leaves = [values[name] for name in sorted(values)] if isinstance(values, dict) else [values]
+    return jnp.concatenate(list(map(jnp.asarray, leaves)), axis=-1)
 
 
 def _enriched(problem: Problem, basis: Any, size: int, key: PRNGKeyArray) -> Any:
-    if hasattr(basis, "jets") or hasattr(basis, "at") or not callable(basis):
+    if hasattr(basis, "jets") or not callable(basis):
         raise ValueError(
             "this basis cannot be joined with random functions; pass `reference=` or `richer=`."
         )
-    return _Joined(basis, networks.MLP(problem, 2 * size, 2 * size, 2, key=key))
+    return Beside(basis, networks.MLP(problem, 2 * size, 2 * size, 2, key=key))
 
 
 def _require(problem: Problem, count: int, quantile: float) -> None:
-    if len(problem.unknowns) > 1 or any(isinstance(c, Energy) for c in problem.conditions):
+    if any(isinstance(c, Energy) for c in problem.conditions):
         raise ValueError(
-            "calibrate is for problems with one unknown whose conditions are Fit or Enforce: the value "
-            "of an Energy is no residual."
+            "calibrate is for problems whose conditions are Fit or Enforce: the value of an Energy is "
+            "no residual."
         )
     if not 0 < quantile < 1:
         raise ValueError(f"quantile must lie between 0 and 1; found {quantile!r}.")

@@ -5,6 +5,7 @@ from .data import data
 from .evaluate import evaluate
 from .info import info
 from .interrupt import Commands, interruptible
+from .new import new
 from .report import report
 from .results import results
 from .solve import solve
@@ -18,7 +19,7 @@ app = Commands(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (train, evaluate, solve, compile, data, report, results, info):
+for command in (new, train, evaluate, solve, compile, data, report, results, info):
     app.command()(interruptible(command))
 
 
@@ -29,6 +30,10 @@ def main() -> None:
     [bold]Start here[/]
 
     pdecl info                                     what there is
+
+    pdecl new my_heat.py                           a file that states a problem, to begin with
+
+    pdecl train my_heat.py                         a basis for it
 
     pdecl train burgers                            a minute and a half on a laptop
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,6 +16,18 @@ from ..status import SolveError
 # Exit statuses, beside 0, those of `interrupt.py`, and Python's 1 for an error that is pdecl's own.
 CANNOT, UNANSWERED = 2, 3
 _TOO_MUCH = "there is not enough memory: ask for fewer points, φ or functions, or a smaller batch ({})"
+
+
+Problem = Annotated[
+    str | None,
+    typer.Option(
+        "--problem",
+        metavar="FILE.py",
+        help="The problem that the model was trained for, if it is one of your own: its file, or "
+        "package.module:name. A run that was trained here finds it by itself.",
+        show_default=False,
+    ),
+]
 
 
 def stop(message: str) -> NoReturn:

@@ -11,12 +11,13 @@ from ..compiled import Compiled, Study
 from ..compiled import compile as compile_study
 from ..compiled.make import of_trained
 from ..compiled.study import TOGETHER, rows_of
+from ..compiled.surroundings import flat
 from ..compiled.timing import compiled_seconds, layer_seconds
 from ..files import require_writable
 from ..progress import counting_bar
 from ..room import require_memory
 from ..trained import find, load
-from .common import explaining, print_json, stop
+from .common import Problem, explaining, print_json, stop
 
 
 def compile(
@@ -28,6 +29,7 @@ def compile(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Write here: a .safetensors file.", show_default=False)],
+    problem: Problem = None,
     functions: Annotated[
         int | None, typer.Option(min=1, help="Combinations of functions to keep; all without it.")
     ] = None,
@@ -56,7 +58,7 @@ def compile(
     nothing about the basis itself (for that, [bold]pdecl evaluate[/]). The [bold]time[/] is for
     the weights of one φ in a batch, here, beside that of the uncompiled layer.
 
-    A basis whose functions see φ (Darcy, convection's "best") keeps all of them:
+    A basis whose functions see φ keeps all of them:
     leave --functions and --error out, and only the points are chosen.
 
     [bold]Examples[/]
@@ -70,12 +72,12 @@ def compile(
     _require(out, functions, error, phis, overwrite)
     with explaining():
         require_writable(out)
-        trained = load(model)
+        trained = load(model, problem)
         size, reduce = trained.experiment.network.size, functions is not None or error is not None
         if functions is not None and functions > size:
             stop(f"--functions: the basis has {size} functions; found {functions}")
         show = not as_json
-        learned = 8 * (size + trained.law.sample(0, 1).size)
+        learned = 8 * (trained.size + len(flat(trained.law.sample(0, 1))))
         require_memory(3 * phis * learned, f"--phis {phis}", "learn from fewer φ")
         with counting_bar("solving with the whole basis", phis, show) as tell:
             study = of_trained(trained, phis, reduce=reduce, progress=tell)

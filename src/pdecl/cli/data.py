@@ -11,9 +11,9 @@ from rich.table import Table
 
 from .. import dataset as datasets
 from ..dataset import Dataset, DatasetError
+from ..family import SPLITS, Family, names, resolve
 from ..files import require_writable
 from ..metrics import relative_error
-from ..problems import NAMES, SPLITS, Law, named
 from ..progress import counting_bar
 from .common import stop
 
@@ -23,7 +23,12 @@ _KINDS, _PICTURES = (".nc", ".h5", ".hdf5"), (".png", ".pdf", ".svg")
 
 def data(
     problem: Annotated[
-        str, typer.Argument(help=f"One of [bold]{', '.join(NAMES)}[/].", show_default=False)
+        str,
+        typer.Argument(
+            help=f"A name ([bold]{', '.join(names())}[/]), a .py file that states a problem, or "
+            "package.module:name.",
+            show_default=False,
+        ),
     ],
     split: Annotated[
         str, typer.Option(help="Standard split: [bold]train[/] (1000 φ) or [bold]test[/] (50 φ).")
@@ -43,12 +48,12 @@ def data(
     truth: Annotated[
         bool,
         typer.Option(
-            "--truth", help="Darcy: add the pixel truth (about 8 s a φ; see docs/problems.md)."
+            "--truth", help="Add a costlier truth, where the problem has one (docs/problems.md)."
         ),
     ] = False,
     grid: Annotated[
         int | None,
-        typer.Option(min=5, help="Darcy: keep only this many nodes a side (211, 141, 85, 61, …)."),
+        typer.Option(min=5, help="φ on a grid: keep only this many nodes a side (211, 141, 85, 61, …)."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder that keeps solutions for the next call.")
@@ -69,6 +74,8 @@ def data(
 
     pdecl data darcy --plot darcy.png              a look at the first four (solves only these)
 
+    pdecl data my_heat.py --split test --out test.nc
+
     pdecl data darcy --split train --grid 61 --out train.nc --cache cache
 
     pdecl data darcy --from piececonst_r421_N1024_smooth1.mat --count 50 --plot theirs.png
@@ -88,9 +95,9 @@ def data(
         for path in (out, plot, None if cache is None else cache / "references"):
             if path is not None:
                 require_writable(path)
-        law = named(problem)
+        law = resolve(problem)
         if source is not None:
-            from ..problems.published import load
+            from ..published import load
 
             made = load(source, law, count)
         else:
@@ -103,9 +110,9 @@ def data(
         if out is not None:
             datasets.write(out, made)
         if plot is not None:
-            from ..figures import parameters_and_solutions
+            from ..pictures import parameters_and_solutions
 
-            parameters_and_solutions(made, plot, SHOWN)
+            parameters_and_solutions(made, plot, law, SHOWN)
     except (ValueError, DatasetError, RuntimeError, OSError) as error:
         stop(str(error))
     summary = _summary(made, time.perf_counter() - began, out, plot)
@@ -115,7 +122,7 @@ def data(
         _print(summary, Console())
 
 
-def _make(law: Law, seed: int, count: int, truth: bool, cache: Path | None) -> Dataset:
+def _make(law: Family, seed: int, count: int, truth: bool, cache: Path | None) -> Dataset:
     with counting_bar(f"solving {law.name}", count) as tell:
         if cache is None:
             return datasets.build(law, seed, count, truth, tell)
@@ -126,8 +133,9 @@ def _summary(made: Dataset, seconds: float, out: Path | None, plot: Path | None)
     return {
         "problem": made.problem,
         "count": made.count,
-        "phi": {"name": made.phi_name, "shape": list(made.phi.shape)},
-        "solution": {"name": "u", "shape": list(made.solution.shape)},
+        "phi": _shapes(made.parameters),
+        "solution": _shapes(made.solutions),
+        "reference": made.reference,
         "beside": {
             name: relative_error(values, made.solution).as_dict()
             for name, values in made.companions.items()
@@ -140,12 +148,21 @@ def _summary(made: Dataset, seconds: float, out: Path | None, plot: Path | None)
     }
 
 
+def _shapes(arrays: dict[str, Any]) -> dict[str, Any]:
+    """The name and shape of an array; of several, each shape by its name."""
+    shapes = {name: list(values.shape) for name, values in arrays.items()}
+    alone = len(shapes) == 1
+    return {"name": ", ".join(shapes), "shape": next(iter(shapes.values())) if alone else shapes}
+
+
 def _print(summary: dict[str, Any], console: Console) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("problem", f"[bold]{summary['problem']}[/], {summary['count']} φ")
     for kind in ("phi", "solution"):
-        shape = " × ".join(map(str, summary[kind]["shape"]))
-        table.add_row("φ" if kind == "phi" else "solution", f"{summary[kind]['name']}  {shape}")
+        shape = summary[kind]["shape"]
+        alone = " × ".join(map(str, shape if isinstance(shape, list) else next(iter(shape.values()))))
+        table.add_row("φ" if kind == "phi" else "solution", f"{summary[kind]['name']}  {alone}")
+    table.add_row("solved by", summary["reference"])
     for name, error in summary["beside"].items():
         table.add_row(name, f"{error['mean']:.3%} from u (max {error['max']:.3%})")
     table.add_row("time", f"{summary['seconds']:.1f} s")

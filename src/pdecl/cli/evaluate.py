@@ -9,13 +9,14 @@ from rich.table import Table
 
 from .. import dataset as datasets
 from ..evaluate import evaluate as evaluate_on
+from ..family.record import word_of
 from ..files import require_writable
 from ..metrics import summarise
-from ..problems.published import load as load_data
 from ..progress import counting_bar
+from ..published import load as load_data
 from ..runs import keep, standard_data
-from ..trained import load
-from .common import explaining, print_json
+from ..trained import find, load
+from .common import Problem, explaining, print_json
 from .interrupt import resumes
 
 
@@ -27,13 +28,18 @@ def evaluate(
             show_default=False,
         ),
     ],
+    problem: Problem = None,
     count: Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")] = None,
-    grid: Annotated[int | None, typer.Option(min=5, help="Darcy: nodes a side to solve on.")] = None,
+    grid: Annotated[
+        int | None, typer.Option(min=5, help="φ on a grid: nodes a side to solve on.")
+    ] = None,
     nodes: Annotated[
         int | None,
-        typer.Option(min=5, help="Darcy: solve on fewer nodes a side than φ has; faster, less exact."),
+        typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact."),
     ] = None,
-    truth: Annotated[bool, typer.Option("--truth", help="Darcy: also against the pixel truth.")] = False,
+    truth: Annotated[
+        bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
+    ] = False,
     source: Annotated[
         Path | None,
         typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
@@ -49,8 +55,9 @@ def evaluate(
 ) -> None:
     """Measure a trained network on φ it has never seen.
 
-    The error is the relative L2 distance from the reference on the standard grid (101 × 101; Darcy: the
-    grid of ν). Nothing is written without [bold]--out[/].
+    The error is the relative L2 distance from the reference on the standard grid (101 × 101 for two
+    coordinates; for a φ on a grid that of φ). Without a reference of the problem's own it is taken from
+    a solve with many more functions. Nothing is written without [bold]--out[/].
 
     [bold]Examples[/]
 
@@ -61,11 +68,14 @@ def evaluate(
     pdecl evaluate darcy --nodes 106               against 421 × 421 nodes, in a sixteenth of the time
 
     pdecl evaluate model.safetensors --from theirs.mat
+
+    pdecl evaluate model.safetensors --problem my_heat.py
     """
     with explaining():
         if source is None:
             require_writable(cache / "references")
-        trained = load(model) if nodes is None else load(model).coarser(nodes)
+        trained = load(model, problem)
+        trained = trained if nodes is None else trained.coarser(nodes)
         if source is not None:
             data = load_data(source, trained.law, count)
             data = data if grid is None else datasets.on_grid(data, grid)
@@ -74,7 +84,8 @@ def evaluate(
         if source is None:
             resumes(f"Reference solutions are kept in {cache}; the same command measures anew.")
         if out is not None:
-            found = keep(trained, out, data, not as_json)
+            word = problem or word_of(find(model).parent) or trained.experiment.problem
+            found = keep(trained, out, data, not as_json, word)
         else:
             with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
                 found, _ = evaluate_on(trained, data, tell)
@@ -84,6 +95,7 @@ def evaluate(
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}")
     table.add_row("error", str(summarise(found.errors)))
+    table.add_row("reference", found.reference)
     for name, errors in found.beside.items():
         table.add_row(f"from {name}", str(summarise(errors)))
     table.add_row("residual", f"{found.residual_loss:.4g}")

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from .. import storage
 from ..environment import environment
-from ..presets import PRESETS, preset
-from ..problems import NAMES, named
+from ..family import named, names
+from ..presets import preset
 from ..trained import find, shipped
 from .common import explaining, print_json
 
@@ -41,9 +41,10 @@ def info(
 def about() -> dict[str, Any]:
     """Problems, presets, shipped bases, and this machine."""
     return {
-        "problems": {name: named(name).equation for name in NAMES},
+        "problems": {name: named(name).equation for name in names()},
         "presets": {
-            name: {size: preset(name, "hard", size).as_dict() for size in PRESETS} for name in NAMES
+            name: {size: preset(name, "hard", size).as_dict() for size in named(name).presets}
+            for name in names()
         },
         "shipped": shipped(),
         "environment": environment(),

@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 
 from .. import runs as run_folders
-from .common import explaining, print_json
+from ..family import resolve
+from .common import Problem, explaining, print_json
 from .interrupt import resumes
 
 
@@ -16,6 +17,7 @@ def report(
         list[Path],
         typer.Argument(help="Folders of runs, or folders that hold some.", show_default=False),
     ],
+    problem: Problem = None,
     out: Annotated[Path, typer.Option(help="The report's folder.")] = Path("report"),
     studies: Annotated[
         bool,
@@ -36,10 +38,13 @@ def report(
     with explaining():
         from .. import report as reports
 
-        folders = run_folders.find(runs)
+        folders, own = run_folders.find(runs), None if problem is None else resolve(problem)
         resumes(f"Some pictures may be in {out}; the same command writes the report anew.")
         page = reports.write(
-            [run_folders.read(folder) for folder in folders], out, studies=studies, progress=not as_json
+            [run_folders.read(folder, own) for folder in folders],
+            out,
+            studies=studies,
+            progress=not as_json,
         )
     if as_json:
         print_json({"page": str(page), "runs": [str(folder) for folder in folders]})

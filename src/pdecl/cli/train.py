@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..presets import PRESETS, preset
-from ..problems import NAMES
-from ..runs import Run
+from ..family import names
+from ..presets import preset
+from ..runs import Run, folder_name
 from ..runs import train as train_run
 from .common import explaining, print_json
 from .interrupt import resumes
@@ -17,7 +17,12 @@ from .interrupt import resumes
 
 def train(
     problem: Annotated[
-        str, typer.Argument(help=f"One of [bold]{', '.join(NAMES)}[/].", show_default=False)
+        str,
+        typer.Argument(
+            help=f"A name ([bold]{', '.join(names())}[/]), a .py file that states a problem, or "
+            "package.module:name.",
+            show_default=False,
+        ),
     ],
     method: Annotated[
         str,
@@ -26,14 +31,20 @@ def train(
         ),
     ] = "hard",
     name: Annotated[
-        str, typer.Option("--preset", help=f"Size of the experiment: [bold]{', '.join(PRESETS)}[/].")
-    ] = "quick",
+        str | None,
+        typer.Option(
+            "--preset",
+            help="Size of the experiment; [bold]pdecl info[/] lists them. The first without it.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Of the network and of the training.")
     ] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run's folder; runs/PROBLEM-METHOD-PRESET-SEED without it."),
+        typer.Option(
+            help="The run's folder; runs/PROBLEM-METHOD-PRESET-SEED without it, or runs/PROBLEM."
+        ),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
@@ -41,15 +52,18 @@ def train(
     optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
     network: Annotated[
         str | None,
-        typer.Option(help="Its kind: MLP, DeepONet, GatedDeepONet or Modulated; for Darcy FNO."),
+        typer.Option(help="Its kind: MLP, DeepONet, GatedDeepONet or Modulated; FNO for a φ on a grid."),
     ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="N, the number of basis functions.")] = None,
     width: Annotated[int | None, typer.Option(min=1, help="Width of the network.")] = None,
     depth: Annotated[int | None, typer.Option(min=1, help="Hidden layers of the network.")] = None,
     creased: Annotated[
-        float | None, typer.Option(help="Convection: share of the functions that crease at the front.")
+        float | None,
+        typer.Option(help="Share of the functions that crease, for a problem that names a front."),
     ] = None,
-    grid: Annotated[int | None, typer.Option(min=5, help="Darcy: nodes a side to train on.")] = None,
+    grid: Annotated[
+        int | None, typer.Option(min=5, help="φ on a grid: nodes a side to train on.")
+    ] = None,
     single: Annotated[
         bool | None,
         typer.Option("--single/--double", help="Network in float32, solve in float64."),
@@ -67,6 +81,8 @@ def train(
 
     [bold]Examples[/]
 
+    pdecl train my_heat.py --steps 500             a problem of your own; pdecl new writes a file
+
     pdecl train burgers                            the quick preset, minutes on two cores
 
     pdecl train burgers --method soft              the same network with a soft penalty
@@ -83,11 +99,11 @@ def train(
         experiment = preset(problem, method, name, seed).with_overrides(
             **{key: value for key, value in overrides.items() if value is not None}
         )
-        folder = out or Path("runs") / f"{problem}-{method}-{name}-{seed}"
+        folder = out or Path("runs") / folder_name(experiment)
         resumes(
             f"The run is in {folder}; the same command goes on from its last checkpoint, if it has one."
         )
-        run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json)
+        run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json, word=problem)
     if as_json:
         print_json(summary(run))
     else:
@@ -96,7 +112,8 @@ def train(
 
 def summary(run: Run) -> dict[str, Any]:
     """What a run came to, as plain data."""
-    known = {key: run.evaluation[key] for key in ("error", "residual_loss", "beside", "statuses")}
+    kept = ("error", "residual_loss", "beside", "statuses", "reference")
+    known = {key: run.evaluation[key] for key in kept}
     return {
         "folder": str(run.folder),
         "problem": run.experiment.problem,
@@ -126,6 +143,7 @@ def show(run: Run) -> None:
     table.add_row("training", speed)
     error = plain["error"]
     of = f"(max {error['max']:.3%}, {error['count']} unseen φ)"
+    table.add_row("reference", plain["reference"])
     table.add_row("error", f"[bold]{error['mean']:.4%}[/] ± {error['std']:.4%} {of}")
     for name, other in plain["beside"].items():
         table.add_row(f"from {name}", f"{other['mean']:.4%} (max {other['max']:.3%})")

@@ -1,7 +1,7 @@
-"""Compiled solvers as one safetensors file: held arrays, the network, and in the header what they are.
+"""Reading a compiled solver: held arrays, the network, and in the header what they are (see `save.py`).
 
-Reading one runs no code from it: the experiment in the header names a problem and a network of ours.
-For a problem of the user's own, these are given to `load_compiled`.
+Reading one runs no code from it: the experiment in the header names an installed problem and a network
+of ours. A problem of the user's own is given to `load_compiled`.
 """
 
 import os
@@ -15,7 +15,8 @@ import numpy as np
 
 from .. import storage
 from ..basis import specialise
-from ..experiment import basis_of, from_dict, problem_of, solver_of
+from ..experiment import basis_of, problem_of, solver_of
+from ..family import Family
 from ..jet import Entry
 from ..metrics import Summary
 from ..networks.creased import front_solver
@@ -24,30 +25,14 @@ from ..problem import Problem
 from ..solve import complete
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, make_plan
-from ..trained import COMPILED, find
+from ..trained import COMPILED, experiment_in, find
 from . import crease as creases
 from .core import Core
 from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Rules
+from .save import OF_FRONT, jet_name
 from .solver import Compiled, phi_shapes
 from .surroundings import Surroundings
-
-_OF_FRONT = "front: "  # what the names of the front's arrays begin with
-
-
-def save(path: str | os.PathLike[str], compiled: Compiled) -> None:
-    """Writes a solver with its network."""
-    core, experiment = compiled.core, compiled.experiment
-    arrays = _arrays(core)
-    recipe = {
-        "kind": COMPILED,
-        "arrays": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
-        "error": compiled.error.as_dict(),
-        **_described(core),
-    }
-    if experiment is not None:
-        recipe["experiment"] = experiment.as_dict()
-    storage.save(path, {"basis": core.basis, "held": arrays}, recipe)
 
 
 def is_compiled(path: str | os.PathLike[str]) -> bool:
@@ -57,14 +42,16 @@ def is_compiled(path: str | os.PathLike[str]) -> bool:
 
 def load_compiled(
     path: str | os.PathLike[str],
-    problem: Problem | None = None,
+    problem: Problem | Family | str | None = None,
     basis: Any = None,
     solver: LinearSolver | GaussNewton | None = None,
 ) -> Compiled:
     """A solver from a file.
 
-    One that was made from a `Trained` needs nothing else. For another, `problem` and `basis` are those
-    that it was compiled from; the basis may be untrained: its arrays are in the file.
+    One that was made from a `Trained` of an installed problem needs nothing else; for a problem of your
+    own `problem` is its family or a word for it (a .py file), as in `pdecl.load`. For one that was made
+    of a problem and a basis, `problem` and `basis` are those; the basis may be untrained: its arrays are
+    in the file.
     """
     path = find(path)
     recipe = storage.recipe_in(path)
@@ -74,20 +61,23 @@ def load_compiled(
             "pdecl.compile makes a solver of it."
         )
     try:
-        experiment = from_dict(recipe["experiment"]) if "experiment" in recipe else None
+        named = None if isinstance(problem, Problem) else problem
+        experiment = experiment_in(recipe, path, named) if "experiment" in recipe else None
         shapes = {name: (tuple(shape), dtype) for name, (shape, dtype) in recipe["arrays"].items()}
         held = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         kinds = [_Kind.read(recipe)]
         if "front" in recipe:
             kinds.append(_Kind.read(recipe["front"]))
         error = Summary(**recipe["error"])
+    except storage.ModelFileError:
+        raise
     except (KeyError, TypeError, ValueError) as wrong:
         raise storage.ModelFileError(f"{path}: its header is not that of a solver ({wrong}).") from wrong
     if experiment is not None:
-        problem = problem_of(experiment) if problem is None else problem
+        problem = problem if isinstance(problem, Problem) else problem_of(experiment)
         basis = basis_of(experiment, jr.key(0)) if basis is None else basis
         solver = solver_of(experiment) if solver is None else solver
-    if problem is None or basis is None:
+    if not isinstance(problem, Problem) or basis is None:
         raise storage.ModelFileError(
             f"{path} was compiled from a problem of your own, which no file holds. Read it in Python "
             "with the same problem and basis: pdecl.load_compiled(path, problem, basis)."
@@ -115,46 +105,6 @@ class _Kind(NamedTuple):
         return cls(sizes, str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"]))
 
 
-def _described(core: Core) -> dict[str, Any]:
-    front = {} if core.crease is None else {"front": _described(core.crease.front)}
-    return {
-        "functions": [[unknown, size] for unknown, size in core.plan.sizes],
-        "steps": core.rules.steps,
-        "max_steps": core.rules.max_steps,
-        "lean": core.lean,
-        **front,
-    }
-
-
-def _arrays(core: Core) -> dict[str, Any]:
-    """All held arrays under plain names."""
-    around = core.surroundings
-    found = {
-        "rtol": core.rules.rtol,
-        "expansion": core.expands,
-        "weighing": core.weighing,
-        "norm": core.norm,
-        "at": core.at,
-        "phi mean": around.mean,
-        "phi directions": around.directions,
-        "phi deviations": around.deviations,
-        "phi scale": around.scale,
-        "guess": around.guess,
-        "guess centres": around.centres,
-    }
-    for number, points in enumerate(core.sets):
-        found |= {f"set {number} coords": points.coords, f"set {number} weights": points.weights}
-        found |= {f"set {number} partner {name}": other for name, other in points.partners.items()}
-        found |= {f"set {number} data {name}": other for name, other in points.data.items()}
-    for number, jets in enumerate(core.jets or ()):
-        found |= {_jet_name(number, entry): jet for entry, jet in jets.items()}
-    found |= {f"values {unknown}": values for unknown, values in (core.values or {}).items()}
-    if core.crease is not None:
-        found["blur"] = core.crease.blur
-        found |= {f"{_OF_FRONT}{name}": array for name, array in _arrays(core.crease.front).items()}
-    return {name: array for name, array in found.items() if array is not None}
-
-
 def _core(
     problem: Problem,
     basis: Any,
@@ -177,7 +127,7 @@ def _core(
     jets = None
     if any(name.startswith("jet ") for name in held):
         jets = tuple(
-            {entry: held[_jet_name(number, entry)] for entry in _entries(problem, plan, number)}
+            {entry: held[jet_name(number, entry)] for entry in _entries(problem, plan, number)}
             for number in range(len(sets))
         )
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
@@ -208,7 +158,7 @@ def _crease(
     orders = creases.orders_of(problem, make_plan(problem, inner, phi, sets))
     parted = creases.parted(problem, orders)
     of_front = {
-        name.removeprefix(_OF_FRONT): array for name, array in held.items() if name.startswith(_OF_FRONT)
+        name.removeprefix(OF_FRONT): array for name, array in held.items() if name.startswith(OF_FRONT)
     }
     core = _core(basis.front, inner, of_front, front_solver(), front)
     plan = creases.parted_plan(parted, orders, sets, phi, (smooth, creased))
@@ -237,7 +187,3 @@ def _entries(problem: Problem, plan: Plan, number: int) -> set[Entry]:
         if place == number
         for entry in entries
     }
-
-
-def _jet_name(number: int, entry: Entry) -> str:
-    return f"jet {number} {entry.place} {entry.unknown} {''.join(map(str, entry.axes))}"

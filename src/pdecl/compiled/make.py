@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..experiment import Experiment, problem_of, solver_of, training_phis
+from ..family.phi import take
 from ..metrics import Summary, relative_l2, summarise
 from ..points import Points
 from ..problem import Problem
@@ -31,15 +32,14 @@ from .surroundings import survey
 Route = Literal["chosen", "all"]
 
 _ROWS = 2.0  # rows for each function, where no number is given
-# Functions of the front for each function. With half as many: 1.03% in place of 0.87% at 48 functions of
-# convection, no difference from 64 on.
+# Functions of the front for each function. With half as many: 1.03% in place of 0.87% at 48 functions,
+# no difference from 64 on.
 _FRONT = 0.75
 _MEASURED = 64  # held-out φ at most that an error is measured on
 _SHARE = 0.02  # of the stated error that the iteration may leave
 _NOT_REDUCED = (
     "this basis sees φ, so that no combinations of its functions serve for all φ: leave `functions` and "
-    "`error` out, train with fewer functions, or take a basis that does not see φ (of those that come "
-    "with the package: burgers, convection-fast)."
+    "`error` out, train with fewer functions, or take a basis that does not see φ."
 )
 _SIZES = (8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 
@@ -149,7 +149,7 @@ def of_trained(
     problem = problem_of(trained.experiment)
     training = replace(trained.experiment.training, phis=count)
     phis = training_phis(replace(trained.experiment, training=training))
-    if reduce and phis is not None and not held_once(problem, trained.basis, phis[0]):
+    if reduce and phis is not None and not held_once(problem, trained.basis, take(phis, 0)):
         raise ValueError(_NOT_REDUCED)
     solver = solver_of(trained.experiment) if solver is None else solver
     study = examine(problem, trained.basis, phis, solver, progress)
@@ -327,7 +327,12 @@ def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
     low, high, best = 0, len(ladder), None
     while low < high:
         middle = (low + high) // 2
-        made = assemble(study, ladder[middle], **options)
+        try:
+            made = assemble(study, ladder[middle], **options)
+        except reduction.TooFewDirections as few:  # all of them are the most there is
+            ladder = [*(size for size in ladder if size < few.limit), few.limit]
+            high = len(ladder)
+            continue
         if made.error.mean <= error:
             high, best = middle, made
         else:

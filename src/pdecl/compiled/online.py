@@ -138,7 +138,7 @@ def _make_inverse(
     system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"]
 ) -> Any:
     """In float64 whatever the steps' precision: from a factor in float32, conjugate gradients took 15 to
-    27 iterations for convection's creased functions."""
+    27 iterations for creased functions."""
     factor = triangular.factorise(_gram(system, weighing, weights, weights.dtype))
     return lambda f, g: (_divide(factor, f), g)
 

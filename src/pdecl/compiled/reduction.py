@@ -22,6 +22,14 @@ _SEEN = 32  # training φ whose rows set the coordinates
 FLOORS = (1.0, 1e-2, 1e-4, 1e-6)
 
 
+class TooFewDirections(ValueError):
+    """More functions are asked for than the `limit` of directions that the training answers span."""
+
+    def __init__(self, limit: int, message: str):
+        super().__init__(message)
+        self.limit = limit
+
+
 def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.ndarray]:
     """(N, r) combinations of the functions, orthonormal in L2 over the domain, and (r,) their sizes.
 
@@ -68,9 +76,10 @@ def _counts(study: Study, functions: int, spreads: list[np.ndarray]) -> list[int
     own = [study.plan.size] if study.front is not None else [size for _, size in study.plan.sizes]
     for limit, size in zip(limits, own, strict=True):
         if functions > limit:
-            raise ValueError(
+            raise TooFewDirections(
+                min(limits),
                 f"`functions` is {functions}, but answers for {len(study.kept)} training φ span only "
-                f"{limit} directions of {size} functions: give more `phis`, or ask for fewer."
+                f"{limit} directions of {size} functions: give more `phis`, or ask for fewer.",
             )
     if study.front is None:
         return [functions] * len(spreads)

@@ -1,32 +1,51 @@
 """φ that are not solved for: which of a batch, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..problems.checks import numbered
-from ..problems.law import Law
+from ..family import Family
+from ..family import phi as phis
+from ..family.checks import numbered
 
-Batch = Sequence[Any] | np.ndarray
+# Single φ, whatever they are; or a batch of them, built as one φ is.
+Batch = Sequence[Any] | np.ndarray | Mapping[str, Any]
 
 
-def screen(law: Law, shape: tuple[int, ...], batch: Batch) -> tuple[dict[int, np.ndarray], list[str]]:
-    """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing)."""
+def count_of(batch: Batch) -> int:
+    """How many φ a batch holds."""
+    return phis.count(batch) if isinstance(batch, Mapping) else len(batch)
+
+
+def screen(law: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], list[str]]:
+    """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing).
+
+    `shape` is that of one φ, as `phi.shape_of` has it."""
+    count = count_of(batch)
     try:
-        checked = law.check(np.asarray(batch)) if len(np.shape(batch[0])) == len(shape) else None
-        if checked is not None and checked.shape == (len(batch), *shape):
-            return dict(enumerate(checked)), [""] * len(batch)
-    except ValueError:  # one of them is bad, and which one is seen below
+        checked = law.check(_together(batch, shape))
+        if phis.count(checked) == count and phis.shape_of(phis.take(checked, 0)) == shape:
+            return {place: phis.take(checked, place) for place in range(count)}, [""] * count
+    except (TypeError, ValueError):  # one of them is bad, and which one is seen below
         pass
     good, messages = {}, []
-    for place, phi in enumerate(batch):
+    for place in range(count):
         try:
-            good[place] = _checked(law, shape, phi)
+            one = phis.take(batch, place) if isinstance(batch, Mapping) else batch[place]
+            good[place] = _checked(law, shape, one)
             messages.append("")
         except ValueError as error:
             messages.append(str(error).replace(f" ({numbered(np.zeros(1, int))})", ""))
     return good, messages
+
+
+def _together(batch: Batch, shape: Any) -> Any:
+    if isinstance(batch, Mapping) or (isinstance(batch, np.ndarray) and batch.ndim == 1 + len(shape)):
+        return batch
+    if isinstance(shape, tuple) and len(np.shape(batch[0])) != len(shape):
+        raise ValueError("one of them has other axes")
+    return np.asarray(batch) if isinstance(shape, tuple) else phis.stack(list(batch))
 
 
 def listed(phis: Sequence[Any], shape: tuple[int, ...]) -> tuple[np.ndarray, dict[int, str]]:
@@ -55,10 +74,10 @@ def _axes(phi: Any) -> int:
         return 2
 
 
-def _checked(law: Law, shape: tuple[int, ...], phi: Any) -> np.ndarray:
+def _checked(law: Family, shape: Any, phi: Any) -> Any:
     if isinstance(phi, Exception):
         raise ValueError(str(phi))
     checked = law.check(phi)
-    if checked.shape != (1, *shape):
+    if phis.count(checked) != 1 or phis.shape_of(phis.take(checked, 0)) != shape:
         raise ValueError(f"{law.phi_name} has shape {np.shape(phi)}; {shape} is needed")
-    return checked[0]
+    return phis.take(checked, 0)

@@ -14,10 +14,11 @@ from jaxtyping import Array, Float
 
 from ..condition import require_limit
 from ..experiment import Experiment, law_of
+from ..family import Family
+from ..family.phi import shape_of
 from ..metrics import Summary
 from ..points import is_concrete
 from ..problem import Problem
-from ..problems import Law
 from ..solve import RESIDUAL_LIMIT, Solution, judged, raise_failed
 from ..status import Status
 from ..summary import Summarised
@@ -25,10 +26,11 @@ from ..summary import Summary as Printed
 from ..trained import Trained
 from .core import Core, answer
 from .refusal import listed, screen
+from .save import save
 from .study import rows_of
 from .surroundings import FAR
 
-_NAMED = 5  # the most φ that a warning names
+_NAMED = 5  # the most refused φ that a warning names
 
 
 class CompiledSolution(Solution):
@@ -128,12 +130,10 @@ class Compiled(Summarised):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one safetensors file, network included; `pdecl.load_compiled` reads it."""
-        from .file import save
-
-        save(path, self)
+        save(path, self.core, self.error, self.experiment)
 
     @property
-    def law(self) -> Law | None:
+    def law(self) -> Family | None:
         return None if self.experiment is None else law_of(self.experiment)
 
     @property
@@ -147,10 +147,9 @@ class Compiled(Summarised):
         return Trained(self.experiment, self.core.basis)
 
     @property
-    def phi_shape(self) -> tuple[int, ...]:
-        """The shape of one φ, where φ is one array."""
-        (shape,) = (leaf.shape for leaf in jax.tree.leaves(_shapes(self.core)))
-        return tuple(shape)
+    def phi_like(self) -> Any:
+        """One φ, as shapes."""
+        return _shapes(self.core)
 
     def _solution(self, phi: Any, batch: bool, limit: float | None) -> CompiledSolution:
         found, core = answer(self.core, phi, batch), self.core
@@ -177,7 +176,7 @@ class Compiled(Summarised):
             good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
         refused = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
         if law is not None:
-            _, messages = screen(law, jax.tree.leaves(shapes)[0].shape, whole)
+            _, messages = screen(law, shape_of(shapes), whole)
             refused |= {n: why for n, why in enumerate(messages) if why and n not in refused}
         if refused:
             bad = np.isin(np.arange(count), list(refused))
@@ -191,9 +190,15 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
     where = lambda n: _which(int(n), solution.batched)
     codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
     lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
+    if len(lines) > _NAMED:
+        lines[_NAMED:] = [f"… and {len(lines) - _NAMED} more."]
+    failed: dict[Status, list[str]] = {}
     for n, status in enumerate(map(Status, codes.tolist())):
         if status.failed and n not in refused:
-            lines.append(f"{where(n)}: {status}. {status.advice}")
+            failed.setdefault(status, []).append(where(n))
+    for status, numbers in failed.items():
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        lines.append(f"{numbers[0]}{more}: {status}. {status.advice}")
     far = np.flatnonzero(distances > FAR)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
@@ -204,8 +209,7 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
             "The stated error does not hold there; look at the residuals."
         )
     if lines:
-        more = f" … and {len(lines) - _NAMED} more." if len(lines) > _NAMED else ""
-        warnings.warn(" ".join(lines[-_NAMED:]) + more, stacklevel=3)
+        warnings.warn(" ".join(lines), stacklevel=3)
 
 
 def _which(number: int, batched: bool) -> str:

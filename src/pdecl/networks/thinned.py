@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from ..basis import specialise
-from ..problems.darcy_grid import subsample
+from ..grid import subsample
 from ..summary import Summarised, Summary
 from .words import inner
 
@@ -14,7 +14,7 @@ class Thinned(Summarised, eqx.Module):
     """A basis that sees every k-th node of a field φ, so that `nodes` remain along each side.
 
     An FNO gives its functions on the grid of the field that it sees, so theirs is that coarser grid. The
-    problem may still be told of the whole φ: `Darcy.problem(nodes=…)`.
+    problem may still be told of the whole φ (`problem(nodes=…)` of a family on a grid).
     """
 
     inner: Any

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ..bounds import ErrorBound, bound
+from ..bounds import ErrorBound
 from ..solve import Solution
-from .darcy import by_conjugate_gradients
 from .ladder import by_more
 from .nodes import NodalBasis as NodalBasis
 from .nodes import at_nodes as at_nodes
@@ -22,10 +21,10 @@ def refine(
 ) -> Refined:
     """Solutions whose relative bound is at most `tolerance`, where that can be reached.
 
-    - Darcy: conjugate gradients preconditioned by the fast Poisson solve, from the given answer on,
-      until the bound in the energy norm holds. The refined answer is a function on the grid of ν.
-    - Convection and Burgers: more points where the bound is near the tolerance, then further functions
-      beside the learned ones, more and more of them. See `ladder.py` for the steps and where they end.
+    - A family that can polish its answers does that. On a grid: conjugate gradients from the given
+      answer on, until the bound in the energy norm holds. The refined answer is a function on the grid.
+    - Otherwise: more points where the bound is near the tolerance, then further functions beside the
+      learned ones, more and more of them. See `ladder.py` for the steps and where they end.
 
     φ are refined one at a time, so what is compiled does not depend on how many need it. For a φ that
     cannot be brought within the tolerance, the answer with the least bound is kept and said to be
@@ -34,7 +33,7 @@ def refine(
     Arguments:
 
     - `trained`: the `Trained` basis; `solution` is a batch of its answers, hard or soft.
-    - `tolerance`: for the relative bound, in the norm of `bound`.
+    - `tolerance`: for the relative bound, in the norm of `trained.bound`.
     - `known`: the bounds of the solution, where they have been computed before.
     """
     if not (np.isfinite(tolerance) and tolerance > 0):
@@ -43,18 +42,18 @@ def refine(
         raise ValueError("refine takes the solutions of a batch of φ, as trained.solve gives them.")
     law = trained.law
     if known is None:
-        known = bound(law, solution, throw=False)
+        known = trained.bound(solution, throw=False)
     over = np.flatnonzero(~known.within(tolerance))
-    if law.name == "darcy" and len(over):
+    if law.on_grid and len(over):
         solution = at_nodes(solution)
     means = np.zeros(len(known.relative), np.int8)
     better: dict[int, Solution] = {}
     for place in over.tolist():
         one = member(solution, place)
         first = put(known, place)
-        if law.name == "darcy":
-            found, reached = by_conjugate_gradients(one, tolerance), Means.CONJUGATE_GRADIENTS
-            improved = bound(law, found, throw=False)
+        if law.polish is not None:
+            found, reached = law.polish(one, tolerance), Means.CONJUGATE_GRADIENTS
+            improved = trained.bound(found, throw=False)
         else:
             found, improved, reached = by_more(trained, one, first, tolerance)
         within = bool(improved.within(tolerance)[0])

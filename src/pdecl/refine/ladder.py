@@ -1,9 +1,9 @@
-"""Convection and Burgers: the same solve with more points, then with more functions.
+"""The same solve with more points, then with more functions.
 
 Points are tried first, twice and four times as many, but only where the bound is at most `NEAR` times
-the tolerance: four times the points brought bounds of trained bases down by 1.1 (convection) to 1.7
-(Burgers), and no number of them makes up for functions that are missing. Functions follow, `FAMILIES`
-of them in order of size. The last is the limit: what it does not reach is not reached.
+the tolerance: four times the points brought bounds of trained bases down by 1.1 to 1.7, and no number of
+them makes up for functions that are missing. Functions follow, those that the family names (`further`)
+in order of size. The last is the limit: what it does not reach is not reached.
 """
 
 from dataclasses import replace
@@ -11,19 +11,14 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ..bounds import ErrorBound, bound
+from ..bounds import ErrorBound
 from ..domain import Region
+from ..networks.beside import Beside
 from ..points import Points
-from ..problem import Problem
 from ..solve import Solution, solve
-from .families import Beside, Carried, Waves
 from .record import Means, is_better
 
 NEAR = 2.0
-FAMILIES: dict[str, tuple[Any, ...]] = {
-    "convection": (Carried(16), Carried(64), Carried(192)),
-    "burgers": (Waves(8, 8), Waves(16, 12), Waves(32, 16)),
-}
 
 
 class _Rung(NamedTuple):
@@ -48,7 +43,7 @@ def by_more(
             one.problem, rung.basis, one.phi, batch=True, points=rung.points, throw=False,
             initial=_padded(one, rung.size),
         )  # fmt: skip
-        judged = bound(trained.law, found, throw=False, **rung.resolution)
+        judged = trained.bound(found, throw=False, **rung.resolution)
         if is_better(judged, least):
             best, least, means = found, judged, rung.means
         if bool(least.within(tolerance)[0]):
@@ -63,32 +58,37 @@ def _rungs(trained: Any, one: Solution) -> list[_Rung]:
         rungs.append(_Rung(Means.WEIGHTS, one.basis, size, points, {}))
     for factor in (2, 4):
         counts = [factor * len(group.coords) for group in points]
-        rungs.append(_Rung(Means.POINTS, one.basis, size, _placed(one.problem, counts), {}))
-    for family in FAMILIES[trained.law.name]:
+        rungs.append(_Rung(Means.POINTS, one.basis, size, _placed(one, counts), {}))
+    for further in trained.law.further(size):
         # Four for each function: with two, polynomials are wild between them near the ends of t. On
         # the faces in proportion to how fine the functions are there.
-        most = size + family.size
-        if isinstance(family, Carried):
-            finest, resolution = 4 * family.cells, {"cells": max(24, family.cells // 4)}
-        else:
-            finest, resolution = 8 * family.count, {"points": max(128, 8 * family.count)}
-        counts = [max(4 * most, 2 * len(points[0].coords))]
-        counts += [max(finest, 2 * len(group.coords)) for group in points[1:]]
-        basis = Beside(one.basis, family)
-        placed = _placed(one.problem, counts)
-        rungs.append(_Rung(Means.FUNCTIONS, basis, most, placed, resolution))
+        most = size + further.size
+        counts = [
+            max(4 * most if one.problem.is_interior(place) else further.finest, 2 * len(group.coords))
+            for place, group in enumerate(points)
+        ]
+        basis = Beside(one.basis, further)
+        placed = _placed(one, counts)
+        rungs.append(_Rung(Means.FUNCTIONS, basis, most, placed, further.resolution))
     return rungs
 
 
-def _placed(problem: Problem, counts: list[int]) -> tuple[Points, ...]:
-    """That many points in each set of the problem."""
-    sets = problem.sets()
-    if not all(isinstance(on, Region) for on in sets):
+def _placed(one: Solution, counts: list[int]) -> tuple[Points, ...]:
+    """That many points in each set of the problem; points that are given stay what they are."""
+    sets = one.problem.sets()
+    if not any(isinstance(on, Region) for on in sets):
         raise ValueError("refine: the problem's points are given; there are no more of them.")
-    return tuple(replace(on, rule=None).draw(None, n) for on, n in zip(sets, counts, strict=True))
+    return tuple(
+        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
+        for on, points, count in zip(sets, one.points, counts, strict=True)
+    )
 
 
 def _padded(one: Solution, size: int) -> Any:
-    """The weights there are, to start from, with zeros for the functions that are new."""
+    """The weights there are, to start from, with zeros for the functions that are new, the last of each
+    unknown."""
     known = jnp.where(jnp.isfinite(one.weights).all(), one.weights, 0.0)
-    return jnp.pad(known, [(0, 0), (0, size - known.shape[-1])])
+    count = len(one.problem.unknowns)
+    more = (size - known.shape[-1]) // count
+    parts = jnp.split(known, count, axis=-1)
+    return jnp.concatenate([jnp.pad(part, [(0, 0), (0, more)]) for part in parts], axis=-1)

@@ -9,15 +9,16 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..environment import versions
+from ..family import shipped
 from ..figures import drawing, save
 from ..files import replacing
-from ..problems import NAMES
 from ..progress import counting_bar
 from ..runs import Run
 from . import curves, fields, learned, words
@@ -113,7 +114,7 @@ def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Sectio
             about = [
                 words.about([result for _, result in found]) for found in by_method.values() if found
             ]
-            section = Section(name, f"{words.PROBLEMS[problem]}, preset {preset}", about, tell)
+            section = Section(name, f"{words.title(problem)}, preset {preset}", about, tell)
             yield section, _makers(name, problem, by_method, effort)
 
 
@@ -121,14 +122,18 @@ def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort |
     firsts = {method: found[0][0] if found else None for method, found in by_method.items()}
     results = {method: [result for _, result in found] for method, found in by_method.items()}
     hard = firsts["hard"]
+    family = next(run for run in firsts.values() if run is not None).experiment.family
     shown = [words.about(found) for found in results.values() if found]
     shown_firsts = [words.about(found[:1]) for found in results.values() if found]
     makers = [
-        _maker(
-            lambda: fields.heat_maps(name, firsts["hard"], firsts["soft"]),
-            shown_firsts,
-            "Heat maps: none of these runs was evaluated; see `pdecl evaluate`.",
-        ),
+        *[
+            _maker(
+                partial(fields.heat_maps, name, unknown, firsts["hard"], firsts["soft"]),
+                shown_firsts,
+                "Heat maps: none of these runs was evaluated; see `pdecl evaluate`.",
+            )
+            for unknown in family.unknowns
+        ],
         _maker(
             lambda: curves.learning_curves(name, problem, results),
             shown,
@@ -143,7 +148,7 @@ def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort |
     if effort is None or hard is None:
         return makers
     one = [words.about(results["hard"][:1])]
-    if problem == "convection":
+    if family.exact is not None and len(family.solution_dims) == 2 and len(family.unknowns) == 1:
         used = lambda: learned.used_histogram(name, computing.used_points(hard, effort))
         makers.append(_maker(used, one))
     makers.append(_maker(lambda: _interpolation(name, hard, effort), one))
@@ -164,10 +169,16 @@ def _maker(make: Callable[[], Exhibit | None], shown: Sequence[str], otherwise: 
 
 
 def _interpolation(name: str, hard: Run, effort: Effort) -> Exhibit:
-    if hard.experiment.problem == "darcy":
+    family = hard.experiment.family
+    if family.on_grid:
         raise _Missing(
-            "Interpolation: Darcy's functions are given on the grid of ν and are bilinear between its "
+            "Interpolation: these functions are given on the grid of φ and are bilinear between its "
             "nodes, so there is no finer answer of the basis to compare cubic interpolation with."
+        )
+    if family.exact is None or len(family.solution_dims) != 2 or len(family.unknowns) > 1:
+        raise _Missing(
+            "Interpolation: this is drawn for one unknown over two coordinates whose exact solution is "
+            "given with the problem."
         )
     try:
         return learned.interpolation_chart(name, computing.interpolation(hard, effort))
@@ -178,14 +189,18 @@ def _interpolation(name: str, hard: Run, effort: Effort) -> Exhibit:
 
 
 def _trade_off(name: str, hard: Run, effort: Effort) -> Exhibit:
-    if hard.experiment.problem == "darcy" and "target" not in hard.fields:
+    if len(hard.experiment.family.unknowns) > 1:
+        raise _Missing("Trade-off: this is drawn for problems with one unknown.")
+    if hard.experiment.family.on_grid and "target" not in hard.fields:
         raise _Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
     return learned.trade_off_chart(name, computing.trade_off(hard, effort))
 
 
 def _tables_section(results: Sequence[Result]) -> Section:
-    absent = [words.PROBLEMS[name] for name in NAMES if name not in problems(results)]
-    missing = [f"No runs of {', '.join(absent)} were given."] if absent else []
+    there = problems(results)
+    absent = [words.title(name) for name in shipped() if name not in there]
+    told = absent and set(there) & set(shipped())
+    missing = [f"No runs of {', '.join(absent)} were given."] if told else []
     race = against_soft(results)
     if race is None:
         missing.append("Hard against soft: no hard and soft runs of one problem and preset to compare.")
@@ -195,7 +210,7 @@ def _tables_section(results: Sequence[Result]) -> Section:
 
 def _introduction(results: Sequence[Result]) -> list[str]:
     told = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
-    names = ", ".join(words.PROBLEMS[problem] for problem in problems(results))
+    names = ", ".join(words.title(problem) for problem in problems(results))
     return [
         f"{words.counted(len(results), 'run', 'runs')} of {names}. A network proposes N functions. "
         "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "

@@ -52,7 +52,8 @@ def _command(run: Run) -> str:
 def _points(run: Run) -> dict[str, int]:
     """How many points each condition is solved on."""
     problem = problem_of(run.experiment)
-    sets = problem.draw(run.experiment.network.size)
+    size = run.experiment.network.size * len(problem.unknowns)
+    sets = problem.draw(size)
     return {
         name: len(sets[problem.set_of(condition)])
         for name, condition in zip(problem.names(), problem.conditions, strict=True)

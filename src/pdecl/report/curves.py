@@ -8,7 +8,7 @@ import numpy as np
 from ..figures import curve, frame, label_right, log_scale, new_figure, place_of_zero
 from . import words
 from .exhibit import COLOURS, MARKERS, Exhibit
-from .paper import PAPER
+from .paper import reported
 from .summary import METHODS, Result
 
 _METRICS = ("error", "residual")
@@ -48,8 +48,8 @@ def learning_curves(
         data={"watched": series, "paper": _paper(problem)},
         caption="Mean relative L2 error, and sum of squares of the PDE's residual over the grid's "
         "interior, on the test φ that training watched. Hollow: before the first step. Seconds are of "
-        "training, compiling included, metrics not. Dashed: the paper's figures, at the end of its "
-        "training.",
+        "training, compiling included, metrics not."
+        + (" Dashed: the paper's figures, at the end of its training." if _paper(problem) else ""),
         alt=f"Log-log curves of {' and '.join(metrics)} against steps and seconds, for "
         f"{' and '.join(series)} training.",
     )
@@ -80,23 +80,19 @@ def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result
         _draw_box(axis, place, errors, COLOURS[method])
     axis.set_xticks(range(len(finite)), [label for _, label, _ in finite])
     axis.set_xlim(-0.6, len(finite) - 0.4)
-    paper = [PAPER[problem, m] for m in METHODS if (problem, m) in PAPER]
-    everything = np.concatenate([*[errors for _, _, errors in finite], [p.error for p in paper]])
+    paper = _published(problem, "error")
+    everything = np.concatenate([*[errors for _, _, errors in finite], list(paper.values())])
     log_scale(axis.yaxis, everything, percent=True)
     axis.set_ylabel("relative L2 error")
-    for method in METHODS:
-        if (problem, method) in PAPER:
-            axis.axhline(PAPER[problem, method].error, **_dashed(method))
+    for method, error in paper.items():
+        axis.axhline(error, **_dashed(method))
     figure.draw_without_rendering()
-    label_right(
-        axis,
-        [_paper_label(problem, m, PAPER[problem, m].error) for m in METHODS if (problem, m) in PAPER],
-    )
+    label_right(axis, [_paper_label(method, error) for method, error in paper.items()])
     lost = sum(len(errors) for _, _, errors in boxes) - sum(len(errors) for _, _, errors in finite)
     caption = (
         f"Each dot is one of the {len(finite[0][2])} test φ. Box: quartiles and median; whiskers: 5% "
     )
-    caption += "and 95%. Dashed: the paper's mean errors."
+    caption += "and 95%." + (" Dashed: the paper's mean errors." if paper else "")
     if lost:
         caption += (
             f" {words.counted(lost, 'solve gave', 'solves gave')} no finite error and cannot be shown."
@@ -145,24 +141,24 @@ def _labels(metric: str, problem: str, series: dict[str, list]) -> list[tuple[fl
             several = f" ({len(runs)} seeds)" if len(runs) > 1 else ""
             labels.append((float(np.exp(np.log(ends).mean())), method + several, COLOURS[method]))
     for method, value in _published(problem, metric).items():
-        labels.append(_paper_label(problem, method, value, metric))
+        labels.append(_paper_label(method, value, metric))
     return labels
 
 
-def _paper_label(
-    problem: str, method: str, value: float, metric: str = "error"
-) -> tuple[float, str, str]:
+def _paper_label(method: str, value: float, metric: str = "error") -> tuple[float, str, str]:
     number = words.percent(value) if metric == "error" else words.short(value)
     return value, f"paper, {method}: {number}", COLOURS[method]
 
 
 def _published(problem: str, metric: str) -> dict[str, float]:
-    found = {m: getattr(PAPER[problem, m], metric) for m in METHODS if (problem, m) in PAPER}
+    known = {method: reported(problem, method) for method in METHODS}
+    found = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
     return {method: value for method, value in found.items() if value is not None}
 
 
 def _paper(problem: str) -> dict[str, dict[str, float]]:
-    return {metric: _published(problem, metric) for metric in _METRICS}
+    found = {metric: _published(problem, metric) for metric in _METRICS}
+    return found if any(found.values()) else {}
 
 
 def _dashed(method: str) -> dict[str, Any]:

@@ -1,19 +1,21 @@
 """Heat maps: the target, and what hard and soft solutions differ from it by."""
 
+import numpy as np
+
 from ..experiment import law_of
-from ..figures import DIFFERENCE, SOLUTION, difference_limits, images, new_figure, title
-from ..problems import describe
+from ..figures import DIFFERENCE, SOLUTION, new_figure
+from ..pictures import View, difference_limits, images
 from ..runs import Run
 from . import words
 from .exhibit import Exhibit
 
 
-def heat_maps(name: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
+def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
     """Target, differences on one scale, and the hard one on its own; None without any fields."""
     shown = {
-        method: run.fields
+        method: fields
         for method, run in (("hard", hard), ("soft", soft))
-        if run is not None and "difference" in run.fields
+        if run is not None and "difference" in (fields := run.fields_of(unknown))
     }
     run = hard if "hard" in shown else soft
     if run is None or not shown:
@@ -24,7 +26,7 @@ def heat_maps(name: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
         method: fields for method, fields in shown.items() if fields["target"].shape == target.shape
     }
     limits = difference_limits(*(fields["difference"] for fields in shown.values()))
-    rows = [("target u", target, SOLUTION, (float(target.min()), float(target.max())))]
+    rows = [(f"target {unknown}", target, SOLUTION, (float(target.min()), float(target.max())))]
     rows += [
         (f"{method} − target", fields["difference"], DIFFERENCE, limits)
         for method, fields in shown.items()
@@ -32,27 +34,29 @@ def heat_maps(name: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
     if len(shown) == 2:
         own = difference_limits(shown["hard"]["difference"])
         rows.append(("hard − target,\nown scale", shown["hard"]["difference"], DIFFERENCE, own))
-    transposed = run.experiment.problem == "darcy"
-    height = 2.75 if transposed else 2.35  # Darcy's pictures are square
+    view = _view(run, target)
+    height = 2.75 if view.square else 2.35
     figure = new_figure(2.55 * len(target) + 1.3, height * len(rows) + 0.5)
     axes = figure.subplots(len(rows), len(target), squeeze=False, sharex=True)
-    figure.suptitle(title(run.experiment.problem, describe(law_of(run.experiment))), fontsize=12)
+    figure.suptitle(law_of(run.experiment).heading, fontsize=12)
     for row, (label, values, colours, scale) in zip(axes, rows, strict=True):
-        images(figure, row, values, label, colours, scale, transposed)
+        images(figure, row, values, label, colours, scale, view)
     for number, top in enumerate(axes[0]):
         top.set_title(f"test φ number {number}")
     for bottom in axes[-1]:
-        bottom.set_xlabel("x")
+        bottom.set_xlabel(view.across)
     figure.align_ylabels()
+    several = f"-{unknown}" if len(run.experiment.family.unknowns) > 1 else ""
     caption = f"The first {words.counted(len(target), 'test φ', 'test φ')}. "
     caption += f"Differences are on one scale, ±{words.short(limits[1])}" + (
         f"; in the last row the hard one is on its own, ±{words.short(own[1])}."
         if len(shown) == 2
         else "."
     )
+    caption += f" Cut at {view.where}." if view.where else ""
     caption += " Scales end at the 99.9% quantile; pointed ends of a bar say that some nodes are beyond."
     return Exhibit(
-        name=f"{name}-fields",
+        name=f"{name}-fields{several}",
         title="Solutions and their differences from the reference",
         figure=figure,
         data={
@@ -64,3 +68,12 @@ def heat_maps(name: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
         f"differences of the {' and the '.join(shown)} solution from it.",
         arrays=True,
     )
+
+
+def _view(run: Run, target: np.ndarray) -> View:
+    """Of arrays on the grid that the run was evaluated on."""
+    family = law_of(run.experiment)
+    standard = family.coordinates(family.sample(0, 1))
+    counts = zip(family.solution_dims, target.shape[1:], strict=True)
+    lines = {name: np.linspace(standard[name][0], standard[name][-1], count) for name, count in counts}
+    return View.of(family, lines)

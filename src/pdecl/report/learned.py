@@ -43,7 +43,7 @@ def used_histogram(name: str, study: dict[str, Any]) -> Exhibit:
         figure=figure,
         data=data,
         caption=f"The layer was fitted on {counts['used']} random nodes of a {side}×{side} grid (and on "
-        f"{faces} points of the faces t = 0 and x = 0); errors there and at the other "
+        f"{faces} points of the faces); errors there and at the other "
         f"{counts['unused']} nodes, for {study['phis']} test φ. Dashed: medians. Values below the 0.1% "
         "quantile are counted in the first bin.",
         alt="Histograms of pointwise error and residual at nodes that were used by the layer and at "

@@ -1,6 +1,6 @@
 """Computations with trained models that a report shows: each returns plain numbers and arrays.
 
-used_points     errors and residuals where the layer was fitted and where it was not (convection)
+used_points     errors and residuals where the layer was fitted and where it was not
 interpolation   querying the basis against cubic interpolation of its values at the fitted points
 trade_off       time and error over the number of functions and of points
 """
@@ -14,19 +14,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..experiment import Experiment, law_of, solver_of, training_phis
+from ..domain import Region
+from ..experiment import law_of, solver_of, stated, training_phis
+from ..family import SPLITS, Family
+from ..family import phi as phis_of
+from ..grid import subsample
 from ..metrics import relative_l2
 from ..points import Points
 from ..problem import Problem
-from ..problems import SPLITS
-from ..problems.convection import speed
-from ..problems.darcy_grid import subsample
 from ..runs import Run
 from ..solve import Solution, solve
+from ..system import build
 from ..trained import Trained, as_fields, nodes_of
-from .exact import exact
 from .reduced import Reduced, directions, gram_of
 
 
@@ -54,21 +56,18 @@ class Effort:
 
 
 def used_points(run: Run, effort: Effort) -> dict[str, Any]:
-    """Pointwise errors and residuals of convection at grid nodes used by the layer and at the others."""
+    """Pointwise errors and residuals at grid nodes used by the layer and at the others."""
     trained = run.trained()
     law, problem = trained.law, trained.problem()
     side = effort.side
     nodes = np.asarray(problem.domain.mesh(side, side))
     used = np.zeros(len(nodes), bool)
     used[np.random.default_rng(0).choice(len(nodes), effort.used, replace=False)] = True
-    points = (Points(nodes[used]), *problem.draw(run.experiment.network.size)[1:])
+    points = (Points(nodes[used]), *problem.draw(trained.size)[1:])
     phis = law.sample(SPLITS["test"].seed, effort.shown)
     solution = trained.solve(phis, points=points, throw=False)
-    line = np.linspace(0.0, 1.0, side)
-    truth = np.stack([exact(law, phi, line, line).ravel() for phi in phis])
-    errors = np.abs(np.asarray(solution(nodes)) - truth)
-    speeds = np.asarray(speed(phis, nodes[:, 0]))
-    residuals = np.abs(np.asarray(solution.d("t")(nodes)) + speeds * np.asarray(solution.d("x")(nodes)))
+    errors = np.abs(np.asarray(solution(nodes)) - _exact(law, phis, side))
+    residuals = np.abs(np.asarray(_pointwise(solution, Points(nodes))))
     return {
         "phis": effort.shown,
         "nodes": side,
@@ -76,6 +75,34 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
         "used": {"error": errors[:, used].ravel(), "residual": residuals[:, used].ravel()},
         "unused": {"error": errors[:, ~used].ravel(), "residual": residuals[:, ~used].ravel()},
     }
+
+
+def _exact(law: Family, phis: Any, side: int) -> np.ndarray:
+    """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`."""
+    assert law.exact is not None
+    domain = stated(law).domain
+    axes = [np.linspace(low, high, side) for low, high in domain.bounds]
+    members = (phis_of.take(phis, number) for number in range(phis_of.count(phis)))
+    return np.stack([law.exact(phi, axes).ravel() for phi in members])
+
+
+@eqx.filter_jit
+def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
+    """The size of the residual of all conditions inside of the box, at each point."""
+    whole = solution.problem
+    inside = [
+        replace(condition, on=points, weight=1.0)
+        for condition, place in zip(whole.conditions, whole.places, strict=True)
+        if getattr(whole.sets()[place], "sides", None) == ((),)
+    ]
+    problem = Problem(whole.domain, inside, whole.parameter, whole.unknowns)
+
+    def one(weights: Array, phi: Any) -> Array:
+        system = build(problem, solution.basis, phi, (points,), hold_jets=False)
+        fields = system.fields(weights)
+        return jnp.sqrt(sum(jnp.sum(system.values(i, fields) ** 2, axis=1) for i in range(len(inside))))
+
+    return jax.vmap(one)(solution.weights, solution.phi)
 
 
 def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
@@ -93,9 +120,8 @@ def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
     at_fitted = np.asarray(solution(fitted))
     grids = []
     for side in effort.grids:
-        line = np.linspace(0.0, 1.0, side)
         mesh = solution.problem.domain.mesh(side, side)
-        truth = np.stack([exact(law, phi, line, line).ravel() for phi in phis])
+        truth = _exact(law, phis, side)
         queried = np.asarray(solution(mesh))
         cubic = CloughTocher2DInterpolator(fitted, at_fitted.T)(np.asarray(mesh)).T
         inside = np.isfinite(cubic).all(axis=0)
@@ -114,11 +140,11 @@ def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
 def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
     """Seconds per φ to find ω, and the mean error, over numbers of functions N and of points n.
 
-    Fewer functions are the first of those that solutions for training φ use most (`directions`). For
-    Darcy n is the nodes of the grid that it is solved on.
+    Fewer functions are the first of those that solutions for training φ use most (`directions`). On a
+    grid n is the nodes of the grid that it is solved on.
     """
-    trained, experiment = run.trained(), run.experiment
-    full = experiment.network.size
+    trained = run.trained()
+    full = trained.size
     halves = {round(full / 2**power) for power in range(1, effort.halvings + 1)}
     matrix, snapshots = _ordered(trained, effort) if halves else (np.zeros((full, 0)), 0)
     sizes = [*sorted({min(half, matrix.shape[1]) for half in halves if half >= 4}), full]
@@ -129,7 +155,7 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
             cut = replace(trained, basis=reduced.get(size, trained.basis))
             rows.append(_measure(cut, setting, size, phis, targets, effort))
     return {
-        "phis": len(phis),
+        "phis": phis_of.count(phis),
         "snapshots": snapshots,
         "together": _together(trained, effort),
         "rows": rows,
@@ -139,22 +165,24 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
 def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
     """The directions, and how many training φ they come from."""
     experiment, together = trained.experiment, _together(trained, effort)
-    wanted = min(effort.snapshots, 2 * experiment.network.size)
+    wanted = min(effort.snapshots, 2 * trained.size)
     phis = training_phis(replace(experiment, training=replace(experiment.training, phis=wanted)))
     assert phis is not None
-    problem = trained.problem(phis.shape[-1] if phis.ndim == 3 else None)
-    call, points = _compiled(trained, problem), problem.draw(experiment.network.size)
+    problem = trained.problem(phis.shape[-1] if trained.law.on_grid else None)
+    call, points = _compiled(trained, problem), problem.draw(trained.size)
     weights: list[np.ndarray] = []
     began = time.perf_counter()
-    for start in range(0, len(phis), together):
+    for start in range(0, wanted, together):
         if time.perf_counter() - began > effort.seconds:
             break
-        batch = jnp.asarray(phis[start : start + together])
+        batch = jax.tree.map(jnp.asarray, phis_of.take(phis, slice(start, start + together)))
         weights.append(np.asarray(call(trained.basis, batch, points).weights))
     omega = np.concatenate(weights)
     omega = omega[np.isfinite(omega).all(axis=1)]
-    coords = problem.domain.mesh(41, 41)
-    return directions(omega, gram_of(trained.basis, phis[:8], coords)), len(omega)
+    plane = len(problem.domain.names) == 2
+    coords = problem.domain.mesh(41, 41) if plane else problem.domain.interior.draw(None, 1681).coords
+    some = [phis_of.take(phis, number) for number in range(min(8, wanted))]
+    return directions(omega, gram_of(trained.basis, some, coords)), len(omega)
 
 
 def _compiled(trained: Trained, problem: Problem) -> Callable[[Any, Any, Any], Solution]:
@@ -170,16 +198,16 @@ def _compiled(trained: Trained, problem: Problem) -> Callable[[Any, Any, Any], S
 
 @dataclass(frozen=True)
 class _Setting:
-    """`ratio` points for each function, or for Darcy a grid of `grid` nodes a side."""
+    """`ratio` points for each function, or a grid of `grid` nodes a side."""
 
     ratio: int | None = None
     grid: int | None = None
 
 
-def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, np.ndarray, np.ndarray]]:
+def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, Any, np.ndarray]]:
     """Where the layer is solved, with test φ and their solutions there."""
     law = law_of(run.experiment)
-    if law.name == "darcy":
+    if law.on_grid:
         phis, targets = (np.asarray(run.fields[name], float) for name in ("phi", "target"))
         sides = [
             (phis.shape[-1] - 1) // stride + 1
@@ -194,22 +222,22 @@ def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, np.ndarray, np.n
 
 
 def _measure(
-    trained: Trained, setting: _Setting, size: int, phis: np.ndarray, targets: np.ndarray, effort: Effort
+    trained: Trained, setting: _Setting, size: int, phis: Any, targets: np.ndarray, effort: Effort
 ) -> dict[str, Any]:
     together = _together(trained, effort)
-    problem, points = _placed(trained.experiment, setting, size, phis)
+    problem, points = _placed(trained, setting, size, phis)
     call = _compiled(trained, problem)
     fields, seconds = [], []
-    for start in range(0, len(phis), together):
-        batch = phis[start : start + together]
-        given = (trained.basis, jnp.asarray(batch), points)
+    for start in range(0, phis_of.count(phis), together):
+        batch = phis_of.take(phis, slice(start, start + together))
+        given = (trained.basis, jax.tree.map(jnp.asarray, batch), points)
         solution = call(*given)
         if start == 0:
-            seconds = [_seconds(call, *given) / len(batch) for _ in range(effort.repeats)]
+            seconds = [_seconds(call, *given) / phis_of.count(batch) for _ in range(effort.repeats)]
         mesh = problem.domain.mesh(*nodes_of(trained, batch))
         fields.append(as_fields(trained, batch, solution(mesh)))
     found = np.concatenate(fields)
-    usable = np.isfinite(found).all(axis=(1, 2))
+    usable = np.isfinite(found)
     error = float(relative_l2(found, targets).mean()) if usable.all() else float("inf")
     return {
         "N": size,
@@ -222,23 +250,24 @@ def _measure(
 
 
 def _placed(
-    experiment: Experiment, setting: _Setting, size: int, phis: np.ndarray
+    trained: Trained, setting: _Setting, size: int, phis: Any
 ) -> tuple[Problem, tuple[Points, ...]]:
     """The problem and its points: `ratio` · N inside and 4√N on each face."""
     if setting.ratio is None:
-        problem = Trained(experiment, None).problem(phis.shape[-1])
+        problem = trained.problem(phis.shape[-1])
         return problem, problem.draw(size)
-    statement = {
-        **experiment.statement,
-        "points": setting.ratio * size,
-        "face_points": round(4 * size**0.5),
-    }
-    problem = Trained(replace(experiment, statement=statement), None).problem()
-    return problem, problem.draw(size)
+    problem = trained.problem()
+    counts = [setting.ratio * size if problem.is_interior(place) else round(4 * size**0.5)
+              for place in range(len(problem.sets()))]  # fmt: skip
+    usual = zip(problem.sets(), problem.draw(size), counts, strict=True)
+    return problem, tuple(
+        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
+        for on, points, count in usual
+    )
 
 
 def _together(trained: Trained, effort: Effort) -> int:
-    return 1 if trained.law.name == "darcy" else min(10, effort.phis)
+    return 1 if trained.law.on_grid else min(10, effort.phis)
 
 
 def _seconds(call: Callable[..., Any], *given: Any) -> float:

@@ -134,9 +134,8 @@ def rows(results: Sequence[Result]) -> list[Row]:
 
 
 def problems(results: Sequence[Result]) -> list[str]:
-    """The problems there are results for, in our order."""
-    there = {result["experiment"]["problem"] for result in results}
-    return [name for name in _ORDER if name in there] + sorted(there - set(_ORDER))
+    """The problems there are results for."""
+    return sorted({result["experiment"]["problem"] for result in results})
 
 
 def presets(results: Sequence[Result]) -> list[str]:
@@ -236,14 +235,14 @@ def _number(value: float | None) -> float:
     return math.inf if value is None else float(value)
 
 
-_ORDER, _PRESETS = ("burgers", "convection", "darcy"), ("quick", "paper", "best")
+_PRESETS = ("quick", "paper", "best")
 
 
 def _place(row: Row) -> tuple:
     plain = row.experiment
     index = lambda value, known: known.index(value) if value in known else len(known)
     return (
-        index(plain["problem"], _ORDER),
+        plain["problem"],
         index(plain["preset"], _PRESETS),
         index(plain["method"], METHODS),
         row.device,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from . import words
 from .page import Table
-from .paper import FEWER_STEPS, LESS_TIME, PAPER
+from .paper import FEWER_STEPS, LESS_TIME, reported
 from .summary import METHODS, Result, Row, presets, problems, races, rows, select
 
 
@@ -29,7 +29,7 @@ def against_soft(results: Sequence[Result]) -> Table | None:
             same = {r["environment"].get("device") for r in (*hard, *soft)}
             note = "" if len(same) == 1 else " (different devices)"
             for race in races(hard, soft):
-                lines.append([words.PROBLEMS[problem], preset + note, *words.race(race)])
+                lines.append([words.title(problem), preset + note, *words.race(race)])
     if not lines:
         return None
     caption = (
@@ -40,8 +40,8 @@ def against_soft(results: Sequence[Result]) -> Table | None:
 
 
 def _cells(row: Row) -> list[str]:
-    plan, paper = row.experiment, PAPER.get((row.experiment["problem"], row.experiment["method"]))
-    cells = [words.PROBLEMS[plan["problem"]], plan["preset"], plan["method"], words.network(plan)]
+    plan, paper = row.experiment, reported(row.experiment["problem"], row.experiment["method"])
+    cells = [words.title(plan["problem"]), plan["preset"], plan["method"], words.network(plan)]
     cells += [str(plan["network"]["size"]), ", ".join(map(str, row.seeds)), str(row.steps)]
     cells += [words.spread(row.seconds), row.device]
     if row.evaluated:

@@ -4,10 +4,25 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..family import Family, named, names
 from .summary import Moment, Race, Result, Spread
 
-COMPANIONS = {"u_truth": "the pixel truth", "u_box": "the box scheme"}
-PROBLEMS = {"burgers": "Burgers", "convection": "Convection", "darcy": "Darcy"}
+
+def installed(problem: str) -> Family | None:
+    """The family of a name, if it is installed; results know their problem by name alone."""
+    return named(problem) if problem in names() else None
+
+
+def title(problem: str) -> str:
+    """What a problem is called in titles."""
+    family = installed(problem)
+    return problem if family is None else family.title
+
+
+def companion(problem: str, name: str) -> str:
+    """What another solution beside the reference is called."""
+    family = installed(problem)
+    return name if family is None else family.companion_words.get(name, name)
 
 
 def short(value: float | None, digits: int = 3) -> str:

@@ -1,6 +1,6 @@
 """Answers for any number of φ, a batch in memory at a time, written as they come.
 
-trained = pdecl.trained.load("burgers")
+trained = pdecl.trained.load(name)
 with open_phi("many.h5", trained.law) as source:
     query = ask(trained, source.shape, grid=(201, 101), derivatives=["x"])
     summary = solve_stream(trained, source, "answers.h5", query)
@@ -13,6 +13,7 @@ from .answers import Answers as Answers
 from .answers import trained_of as trained_of
 from .demand import Bounds as Bounds
 from .demand import Demand as Demand
+from .demand import kind_of as kind_of
 from .novelty import FAR as FAR
 from .novelty import Novelty as Novelty
 from .phi import FromItems as FromItems

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -11,11 +11,12 @@ import jax
 import numpy as np
 
 from ..compiled import Compiled
-from ..compiled.refusal import Batch, screen
+from ..compiled.refusal import Batch, count_of, screen
 from ..experiment import law_of
+from ..family import SPLITS
+from ..family import phi as phis
 from ..problem import Problem
-from ..problems import SPLITS
-from ..solve import Solution, sizes_of
+from ..solve import RESIDUAL_LIMIT, Solution, sizes_of, worst_held
 from ..status import Status
 from ..trained import Trained
 from .asked import AskedCompiled, AskedLayer, asked, values_at
@@ -37,6 +38,7 @@ class Answers:
     - `codes`: of `Status`. `messages`: what is wrong, "" for nothing.
     - `residual`: for each condition, as in `Solution`. `distance`: see `Novelty`.
     - `bounds`: of the errors, where they were asked for.
+    - `phi`: the arrays of φ by name; NaN for one that was refused.
     """
 
     start: int
@@ -47,6 +49,7 @@ class Answers:
     distance: np.ndarray
     messages: list[str]
     bounds: Bounds | None = None
+    phi: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def stop(self) -> int:
@@ -63,31 +66,33 @@ class Answering:
     def __init__(
         self,
         model: Trained | Compiled,
-        shape: tuple[int, ...],
+        shape: Any,
         query: Query,
         batch: int,
         demand: Demand | None = None,
+        residual_limit: float = RESIDUAL_LIMIT,
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
         _require_grid(model, shape)
         self.model, self.trained = model, trained_of(model)
         self.shape, self.query, self.batch, self.demand = shape, query, batch, demand
+        self.residual_limit = residual_limit
         self.problem = problem_for(model, shape)
-        self.law = law_of(self.trained.experiment, _grid(shape))
+        self.law = law_of(self.trained.experiment, _grid(self.trained, shape))
         some = self.law.sample(SPLITS["train"].seed, 1)
-        self.stand_in = some[0]
+        self.stand_in = phis.take(some, 0)
         sizes = sizes_of(self.problem, self.trained.basis, some, True)
         self.points = self.problem.draw(sum(sizes.values()))
-        self.ask = asked(model, self.problem, self.points, query)
-        self.novelty = novelty_of(self.law, shape)
+        self.ask = asked(model, self.problem, self.points, query, residual_limit)
+        self.novelty = novelty_of(self.law)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         good, messages = screen(self.law, self.shape, batch)
-        phi = np.stack([good.get(place, self.stand_in) for place in range(self.batch)])
-        nodes = self.law.name == "darcy" and self.demand is not None
-        found = jax.device_get(_answer(self.ask, phi, nodes))
-        count = len(batch)
+        phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        side = self.law.grid_of(phi) if self.demand is not None else None
+        found = jax.device_get(_answer(self.ask, phi, side))
+        count = count_of(batch)
         refused = np.asarray([place not in good for place in range(count)])
         bounds = None
         if self.demand is not None:
@@ -99,7 +104,10 @@ class Answering:
             bounds = bounds.of(count, refused)
         blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
         codes = np.where(refused, Status.REFUSED, found["code"][:count])
-        messages = [message or _words(int(code)) for message, code in zip(messages, codes, strict=True)]
+        messages = [
+            message or _words(int(code), self.problem, found["measured"], place)
+            for place, (message, code) in enumerate(zip(messages, codes, strict=True))
+        ]
         if bounds is not None and self.demand is not None:
             messages = [
                 message or self.demand.complaint(float(relative))
@@ -111,17 +119,21 @@ class Answering:
             codes=codes.astype(np.int8),
             iterations=np.where(refused, 0, found["iterations"][:count]).astype(np.int32),
             residual={name: blank(r[:count]) for name, r in found["residual"].items()},
-            distance=blank(self.novelty(phi[:count])),
+            distance=blank(self.novelty(phis.take(phi, slice(0, count)))),
             messages=messages,
             bounds=bounds,
+            phi={
+                name: blank(np.asarray(array[:count], float))
+                for name, array in phis.columns(phi, self.law.phi_name).items()
+            },
         )
 
-    def _solution(self, phi: np.ndarray, found: dict[str, Any]) -> Solution:
+    def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
         measured = jax.tree.map(jax.numpy.asarray, {name: found[name] for name in _MEASURED})
         return Solution(
             problem=self.problem,
             basis=self.trained.basis,
-            phi=jax.numpy.asarray(phi),
+            phi=jax.tree.map(jax.numpy.asarray, phi),
             points=self.points,
             batched=True,
             **measured,
@@ -131,18 +143,18 @@ class Answering:
         """Answers for φ number `start` and on, a batch at a time."""
         for batch in source.batches(start, self.batch):
             yield self(batch, start)
-            start += len(batch)
+            start += count_of(batch)
 
 
 @eqx.filter_jit
-def _answer(ask: AskedLayer | AskedCompiled, phi: Any, nodes: bool) -> dict[str, Any]:
-    """All about a batch. With `nodes` also u at the nodes of φ's grid, for which the network need not
-    run again here."""
+def _answer(ask: AskedLayer | AskedCompiled, phi: Any, side: int | None) -> dict[str, Any]:
+    """All about a batch. With `side` also u at the nodes of φ's grid, of so many a side, for which the
+    network need not run again here."""
     solution, values = ask(phi)
-    side = phi.shape[-1]
     return {
         "values": values,
-        "nodes": solution(solution.problem.domain.mesh(side, side)) if nodes else None,
+        "nodes": None if side is None else solution(solution.problem.domain.mesh(side, side)),
+        "measured": solution.measured,
         **{name: getattr(solution, name) for name in _MEASURED},
     }
 
@@ -167,9 +179,10 @@ def trained_of(model: Trained | Compiled) -> Trained:
     return model.trained if isinstance(model, Compiled) else model
 
 
-def problem_for(model: Trained | Compiled, shape: tuple[int, ...]) -> Problem:
+def problem_for(model: Trained | Compiled, shape: Any) -> Problem:
     """The problem for φ of a shape."""
-    return trained_of(model).problem(_grid(shape))
+    trained = trained_of(model)
+    return trained.problem(_grid(trained, shape))
 
 
 def digest_of(model: Trained | Compiled) -> str:
@@ -182,19 +195,24 @@ def digest_of(model: Trained | Compiled) -> str:
     return digest.hexdigest()
 
 
-def _grid(shape: tuple[int, ...]) -> int | None:
-    """Darcy's φ says by its shape on which grid it is to be solved."""
-    return shape[0] if len(shape) == 2 else None
+def _grid(trained: Trained, shape: Any) -> int | None:
+    """A φ on a grid says by its shape on which one it is to be solved."""
+    return shape[0] if trained.experiment.family.on_grid else None
 
 
-def _require_grid(model: Trained | Compiled, shape: tuple[int, ...]) -> None:
-    """A trained Darcy basis solves on any grid; its compiled solver on the one it was made for."""
-    if isinstance(model, Compiled) and shape != model.phi_shape:
+def _require_grid(model: Trained | Compiled, shape: Any) -> None:
+    """A trained basis on a grid solves on any; its compiled solver on the one it was made for."""
+    if isinstance(model, Compiled) and shape != phis.shape_of(model.phi_like):
+        known = phis.shape_of(model.phi_like)
         raise ValueError(
-            f"this solver was compiled for φ of shape {model.phi_shape}; found {shape}. Solve with the "
+            f"this solver was compiled for φ of shape {known}; found {shape}. Solve with the "
             "trained basis that it was compiled from, or compile that for another grid."
         )
 
 
-def _words(code: int) -> str:
-    return "" if usable(code) else str(Status(code))
+def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, place: int) -> str:
+    if usable(code):
+        return ""
+    if code != Status.NOT_HELD or measured is None:
+        return str(Status(code))
+    return f"{Status(code)}: {worst_held(problem, measured, place)}"

@@ -19,7 +19,7 @@ from ..problem import Problem
 from ..solve import RESIDUAL_LIMIT, Solution, judged, propose, solve
 from ..solvers import GaussNewton
 from ..trained import Trained
-from .query import Query
+from .query import Query, along, column
 
 Found = tuple[Solution, dict[str, Array]]
 
@@ -34,6 +34,7 @@ class AskedLayer(eqx.Module):
     coords: Float[Array, "q d"]
     derivatives: tuple[str, ...] = eqx.field(static=True)
     soft: bool = eqx.field(static=True)
+    residual_limit: float = eqx.field(static=True)
 
     def __call__(self, phi: Any) -> Found:
         if self.soft:
@@ -43,7 +44,7 @@ class AskedLayer(eqx.Module):
         else:
             solution = solve(
                 self.problem, self.basis, phi, batch=True, points=self.points, solver=self.solver,
-                throw=False,
+                throw=False, residual_limit=self.residual_limit,
             )  # fmt: skip
         return solution, values_at(solution, self.coords, self.derivatives)
 
@@ -57,6 +58,7 @@ class AskedCompiled(eqx.Module):
     coords: Float[Array, "q d"]
     derivatives: tuple[str, ...] = eqx.field(static=True)
     tables: dict[str, Float[Array, "q r"]] | None
+    residual_limit: float = eqx.field(static=True)
 
     def __call__(self, phi: Any) -> Found:
         core = self.core
@@ -66,37 +68,61 @@ class AskedCompiled(eqx.Module):
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
             found.optimality, found.violation,
-            judged(core.problem, found.code, found.measured, RESIDUAL_LIMIT), True,
+            judged(core.problem, found.code, found.measured, self.residual_limit), True,
             measured=found.measured,
         )  # fmt: skip
         if found.values is not None:
-            return solution, {"u": found.values[core.problem.unknowns[0]]}
+            return solution, {name: found.values[name] for name in core.problem.unknowns}
         if self.tables is None:
             return solution, values_at(solution, self.coords, self.derivatives)
         return solution, {name: found.weights @ table.T for name, table in self.tables.items()}
 
 
 def asked(
-    model: Trained | Compiled, problem: Problem, points: tuple[Points, ...], query: Query
+    model: Trained | Compiled,
+    problem: Problem,
+    points: tuple[Points, ...],
+    query: Query,
+    residual_limit: float = RESIDUAL_LIMIT,
 ) -> AskedLayer | AskedCompiled:
     """A model that answers a query. `problem` and `points` are those a trained basis is solved with."""
     coords = jnp.asarray(query.coords)
     if isinstance(model, Compiled):
         core, tables = replace(model.core, at=None, values=None), None
         if core.crease is not None and not query.derivatives:
-            core = replace(core, at=coords, values=_creased(core, jnp.zeros(model.phi_shape), coords))
-        elif core.expansion is not None and not hasattr(core.basis, "offset"):
-            phi = jnp.zeros(model.phi_shape)  # which the functions do not see
+            core = replace(core, at=coords, values=_creased(core, _zeros(model.phi_like), coords))
+        elif _has_tables(core):
+            phi = _zeros(model.phi_like)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
-        return AskedCompiled(core, coords, query.derivatives, tables)
+        return AskedCompiled(core, coords, query.derivatives, tables, residual_limit)
     soft = model.experiment.method == "soft"
     solver = solver_of(model.experiment)
-    return AskedLayer(problem, model.basis, points, solver, coords, query.derivatives, soft)
+    return AskedLayer(
+        problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit
+    )
 
 
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
-    """u and its derivatives at points, by the names that files have for them."""
-    return {"u": solution(coords)} | {f"u_{d}": solution.d(*d)(coords) for d in derivatives}
+    """The unknowns and their derivatives at points, by the names that files have for them."""
+    problem = solution.problem
+    found: dict[str, Array] = {}
+    for derivative in ("", *derivatives):
+        values = solution.d(*along(derivative, problem.domain.names))(coords)
+        each = values if len(problem.unknowns) > 1 else {problem.unknowns[0]: values}
+        found |= {column(name, derivative): each[name] for name in problem.unknowns}
+    return found
+
+
+def _has_tables(core: Core) -> bool:
+    return (
+        core.expansion is not None
+        and not hasattr(core.basis, "offset")
+        and len(core.problem.unknowns) == 1
+    )
+
+
+def _zeros(like: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
 
 @eqx.filter_jit
@@ -120,8 +146,9 @@ def _tables(
     expansion = core.expansion
     assert expansion is not None
     domain, unknowns = core.problem.domain, core.problem.unknowns
-    axes: dict[str, Axes] = {"u": ()} | {
-        f"u_{d}": tuple(sorted(map(domain.axis, d))) for d in derivatives
+    axes: dict[str, Axes] = {
+        column(unknowns[0], d): tuple(sorted(map(domain.axis, along(d, domain.names))))
+        for d in ("", *derivatives)
     }
     basis = bases.specialise(core.basis, phi)
 

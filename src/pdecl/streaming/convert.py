@@ -24,8 +24,8 @@ def require_fits(out: Path, count: int, values: int) -> None:
     size = 8 * count * values
     if out.suffix == ".mat" and size > _MATLAB_LIMIT:
         raise ValueError(
-            f"{out}: u would be {size / 1e9:.1f} GB, and a .mat file holds arrays below 4 GB; write "
-            ".h5, which MATLAB reads with h5read."
+            f"{out}: an array would be {size / 1e9:.1f} GB, and a .mat file holds arrays below 4 GB; "
+            "write .h5, which MATLAB reads with h5read."
         )
 
 
@@ -40,7 +40,10 @@ def convert(stream: Path, out: Path) -> None:
         else:
             from scipy.io import savemat
 
-            require_fits(out, len(file["u"]), int(np.prod(file["u"].shape[1:])))
+            largest = max(
+                (item.size // len(item) for item in arrays.values() if item.ndim > 1), default=1
+            )
+            require_fits(out, len(file["sample"]), largest)
             with temporary.open("wb") as target:
                 savemat(target, {name: _plain(item[()]) for name, item in arrays.items()})
 

@@ -6,7 +6,6 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from ..bounds import burgers, convection, darcy
 from ..refine import Means, at_nodes, refine
 from ..solve import Solution
 from ..trained import Trained
@@ -58,7 +57,7 @@ def judged(
 ) -> tuple[Bounds, dict[int, Solution]]:
     """The bounds of a batch, and the solutions of the φ whose answers were refined.
 
-    `nodes` are its values at the nodes of Darcy's grid; `good` the places of φ that count.
+    `nodes` are its values at the nodes of a grid that φ is on; `good` the places of φ that count.
     """
     if nodes is not None:
         solution = at_nodes(solution, nodes)
@@ -75,5 +74,9 @@ def judged(
 
 def norm_of(trained: Trained) -> str:
     """The norm that bounds speak of, in words."""
-    norms = {"burgers": burgers.NORM, "convection": convection.NORM, "darcy": darcy.NORM}
-    return norms[trained.law.name]
+    return trained.law.norm
+
+
+def kind_of(trained: Trained) -> str:
+    """Whether errors are bounded by a proof, "bound", or estimated, "estimate"."""
+    return "estimate" if trained.law.bound is None else "bound"

@@ -1,18 +1,15 @@
 """How far a φ is from those the model was trained on."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..problems import SPLITS, Darcy, Law
+from ..family import SPLITS, Family
 
 # A φ farther than this, where 1 is the farthest of the training φ, is worth a warning.
 FAR = 1.5
 _FLOOR = 1e-3
-_CELLS = 8
-_NODES = 65
 
 
 class Novelty:
@@ -22,50 +19,36 @@ class Novelty:
 
         sqrt( Σ c_k² / max(λ_k, λ_1/1000) ),    divided by its largest value over the training φ.
 
-    Features are the values of φ at its sensors; for Darcy the means of w and of w² over 8 × 8 cells,
-    w = log ν less its middle in the law, so that both where the materials lie and which they are count.
-    It says how unusual φ is, not how wrong the answer is.
+    Features (`Family.features`) are the numbers that φ is made of, each over its deviation where they
+    are of several kinds, or for fields on a grid what a family says. It says how unusual φ is, not how
+    wrong the answer is.
     """
 
-    def __init__(self, law: Law, shape: tuple[int, ...]):
-        split = SPLITS["train"]
-        self.middle = 0.0
-        if isinstance(law, Darcy):  # means over cells hardly depend on how fine ν is
-            law = replace(law, grid=min(shape[0], _NODES))
-            self.middle = np.log(law.low * law.high) / 2
-        starts = range(0, split.count, 50)
-        seen = np.concatenate([self._features(law.sample(split.seed, 50, start)) for start in starts])
+    def __init__(self, law: Family):
+        split, cheaper = SPLITS["train"], law.cheaper()
+        self.law, starts = law, range(0, split.count, 50)
+        seen = np.concatenate([law.features(cheaper.sample(split.seed, 50, start)) for start in starts])
         self.mean = seen.mean(axis=0)
-        variances, directions = np.linalg.eigh(np.cov(seen, rowvar=False))
+        self.units = np.ones(seen.shape[1])
+        if len(law.phi_axes) > 1:
+            deviations = seen.std(axis=0)
+            self.units = np.where(deviations > 0, deviations, 1.0)
+        covariance = np.atleast_2d(np.cov((seen - self.mean) / self.units, rowvar=False))
+        variances, directions = np.linalg.eigh(covariance)
         self.scaled = directions / np.sqrt(np.maximum(variances, _FLOOR * variances[-1]))
         self.scale = 1.0
         self.scale = float(self._raw(seen).max())
 
     def __call__(self, phi: Any) -> np.ndarray:
         """The distance of each φ of a batch."""
-        return self._raw(self._features(np.asarray(phi)))
+        return self._raw(self.law.features(phi))
 
     def _raw(self, features: np.ndarray) -> np.ndarray:
-        return np.linalg.norm((features - self.mean) @ self.scaled, axis=1) / self.scale
-
-    def _features(self, phi: np.ndarray) -> np.ndarray:
-        if phi.ndim == 2:
-            return phi
-        w = np.log(phi) - self.middle
-        return np.concatenate([_cell_means(w), _cell_means(w**2)], axis=1)
+        moved = (features - self.mean) / self.units
+        return np.linalg.norm(moved @ self.scaled, axis=1) / self.scale
 
 
 @lru_cache(maxsize=8)
-def novelty_of(law: Law, shape: tuple[int, ...]) -> Novelty:
-    """The distance from a law for φ of a shape, made once."""
-    return Novelty(law, shape)
-
-
-def _cell_means(values: np.ndarray) -> np.ndarray:
-    """Means over cells × cells blocks of nodes, for each member of the batch."""
-    nodes = values.shape[-1]
-    cells = min(_CELLS, nodes)
-    starts = np.arange(cells) * nodes // cells
-    sizes = np.diff([*starts, nodes])
-    sums = np.add.reduceat(np.add.reduceat(values, starts, axis=1), starts, axis=2)
-    return (sums / np.outer(sizes, sizes)).reshape(len(values), -1)
+def novelty_of(law: Family) -> Novelty:
+    """The distance from a law, made once."""
+    return Novelty(law)

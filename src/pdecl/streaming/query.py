@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..array_files import ArrayFile
 from ..dataset import DatasetError
+from ..family import Family
 from ..problem import Problem
-from ..problems import Law
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Query:
     """Coordinates `(n, d)`, what their `columns` are, and how the n values are laid out: `axes` names
     each axis and its values.
 
-    `derivatives` are written as they are read: "x" is u_x, "xx" is u_xx.
+    `derivatives` are written as they are read: "x" is u_x, "xx" is u_xx; coordinates with longer names
+    have dots between them: "theta.theta".
     """
 
     columns: tuple[str, ...]
@@ -26,6 +28,7 @@ class Query:
     axes: dict[str, np.ndarray]
     order: tuple[int, ...] | None
     derivatives: tuple[str, ...] = ()
+    unknowns: tuple[str, ...] = ("u",)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,7 +37,7 @@ class Query:
     @property
     def names(self) -> tuple[str, ...]:
         """What is asked for: "u", "u_x", …"""
-        return ("u", *(f"u_{d}" for d in self.derivatives))
+        return tuple(column(name, d) for d in ("", *self.derivatives) for name in self.unknowns)
 
     def arrange(self, values: Any) -> np.ndarray:
         """Values `(batch, n)` as `(batch, *shape)`."""
@@ -52,19 +55,22 @@ class Query:
 
 def on_grid(
     problem: Problem,
-    law: Law,
+    law: Family,
     counts: tuple[int, ...] | None,
-    shape: tuple[int, ...],
+    shape: Any,
     derivatives: Any = (),
 ) -> Query:
-    """Evenly spaced nodes, ends included, laid out as the references are: [t, x], or [x, y] for Darcy.
+    """Evenly spaced nodes, ends included, laid out as the references are: along the `solution_dims`.
 
-    `counts` are the nodes along each coordinate in the domain's order (x, t); without them those of the
+    `counts` are the nodes along each coordinate in the domain's order; without them those of the
     standard grid for φ of a shape.
     """
     names = problem.domain.names
     if counts is None:
-        standard = law.coordinates(np.empty((1, *shape)))
+        is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
+        standard = law.coordinates(
+            jax.tree.map(lambda one: np.empty((1, *one)), shape, is_leaf=is_shape)
+        )
         counts = tuple(len(standard[name]) for name in names)
     if len(counts) != len(names) or min(counts) < 2:
         raise ValueError(
@@ -75,10 +81,11 @@ def on_grid(
     order = tuple(names.index(name) for name in law.solution_dims)
     axes = {names[axis]: lines[axis] for axis in order}
     coords = np.asarray(problem.domain.mesh(*counts))
-    return Query(names, coords, axes, order, _derivatives(problem, law, derivatives))
+    wanted = _derivatives(problem, law, derivatives)
+    return Query(names, coords, axes, order, wanted, problem.unknowns)
 
 
-def at_points(problem: Problem, law: Law, coords: Any, derivatives: Any = ()) -> Query:
+def at_points(problem: Problem, law: Family, coords: Any, derivatives: Any = ()) -> Query:
     """Points of shape `(n, d)`, columns in the domain's order."""
     coords = np.asarray(coords, np.float64)
     names = problem.domain.names
@@ -95,7 +102,8 @@ def at_points(problem: Problem, law: Law, coords: Any, derivatives: Any = ()) ->
             f"row {outside[0]}: {coords[outside[0]]}."
         )
     axes = {"point": np.arange(len(coords))}
-    return Query(names, coords, axes, None, _derivatives(problem, law, derivatives))
+    wanted = _derivatives(problem, law, derivatives)
+    return Query(names, coords, axes, None, wanted, problem.unknowns)
 
 
 def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndarray:
@@ -136,17 +144,31 @@ def _is_header(first: list[list[str]]) -> bool:
     return False
 
 
-def _derivatives(problem: Problem, law: Law, wanted: Any) -> tuple[str, ...]:
+def along(derivative: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The coordinates of a derivative: "xt" is along x and t, "theta.t" along theta and t."""
+    if derivative in names or "." in derivative:
+        return tuple(derivative.split("."))
+    return tuple(derivative)
+
+
+def column(unknown: str, derivative: str = "") -> str:
+    """What files call an unknown's derivative."""
+    return f"{unknown}_{derivative}" if derivative else unknown
+
+
+def _derivatives(problem: Problem, law: Family, wanted: Any) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(wanted))
     for derivative in wanted:
-        if not derivative or not set(derivative) <= set(problem.domain.names):
+        if not derivative or not set(along(derivative, problem.domain.names)) <= set(
+            problem.domain.names
+        ):
             raise ValueError(
                 f"there is no derivative {derivative!r}; write it with the coordinates "
                 f"{', '.join(problem.domain.names)}, as in x or xx."
             )
-        if law.name == "darcy" and len(derivative) > 1:
+        if law.on_grid and len(derivative) > 1:
             raise ValueError(
-                f"derivative {derivative!r}: Darcy's solutions are linear between nodes and have first "
-                "derivatives only."
+                f"derivative {derivative!r}: solutions of {law.name} are linear between nodes and have "
+                "first derivatives only."
             )
     return wanted

@@ -1,6 +1,8 @@
 """The file that answers are written to as they come: NetCDF4, which is HDF5.
 
-    u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point), float64
+    φ                     the arrays of φ under their names, (sample, *their own axes), NaN for a φ that
+                          was refused
+    u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point), float64; all unknowns
     status, message       how each solve ended: a code (its words are in the attribute "codes"), and what
                           is wrong in words
     residual_…            for each condition
@@ -21,8 +23,9 @@ To put it on the disk takes long beside a fast batch, and is done every two seco
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,16 @@ _MESSAGE = 240  # bytes
 _GROWTH = 16
 _EVERY = 2.0  # seconds of work that a killed process may lose, beside the batch at work
 _BOUNDS = ("bound", "relative_bound", "refined")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a file says of φ: the axes of its arrays by name, values along these axes, and the units of
+    everything in the file."""
+
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    axes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 class ResultError(OSError):
@@ -80,12 +93,14 @@ class Results:
         fingerprint: dict[str, Any],
         about: dict[str, Any],
         norm: str | None = None,
+        kind: str = "bound",
+        phi: Parameters | None = None,
     ) -> "Results":
-        """A new file; one with bounds in it if their `norm` is given."""
+        """A new file; one with bounds of a `kind` in it if their `norm` is given."""
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with h5py.File(path, "w", track_order=True) as file:
-                _lay_out(file, query, residuals, count, batch, norm)
+                _lay_out(file, query, residuals, count, batch, norm, kind, phi or Parameters())
                 file.attrs["batch"] = batch
                 for name, value in {"fingerprint": fingerprint, **about}.items():
                     file.attrs[name] = json.dumps(value) if isinstance(value, dict) else value
@@ -127,11 +142,12 @@ class Results:
         """Adds a batch, and from time to time puts on the disk what there is."""
         rows = slice(answers.start, answers.stop)
         columns = {
+            **answers.phi,
             **answers.values,
             "status": answers.codes,
             "iterations": answers.iterations,
             "distance": answers.distance,
-            **{f"residual_{name}": values for name, values in answers.residual.items()},
+            **{_residual(name): values for name, values in answers.residual.items()},
         }
         if answers.bounds is not None:
             found = answers.bounds
@@ -235,11 +251,20 @@ def _lay_out(
     count: int | None,
     batch: int,
     norm: str | None,
+    kind: str,
+    phi: Parameters,
 ) -> None:
     samples = batch * _GROWTH if count is None else count
+    lines, own = dict(query.axes), {}
+    for axis, values in phi.axes.items():
+        # A grid of φ's own does not share the axis of the answers, nor the name of a column of points.
+        same = axis in query.axes and np.array_equal(query.axes[axis], values)
+        taken = axis in query.axes or axis in query.columns
+        own[axis] = f"{axis}_of_phi" if taken and not same else axis
+        lines[own[axis]] = values
 
     def column(name: str, kind: Any, axes: tuple[str, ...] = (), fill: Any = None) -> None:
-        shape = (samples, *(len(query.axes[axis]) for axis in axes))
+        shape = (samples, *(len(lines[axis]) for axis in axes))
         layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         if fill is None:
@@ -256,10 +281,13 @@ def _lay_out(
         else:
             item.dims[0].attach_scale(file["sample"])
 
-    for axis, values in query.axes.items():
+    for axis, values in lines.items():
         file[axis] = values
         file[axis].make_scale(axis)
     column("sample", "i8", fill=0)
+    for name, dims in phi.dims.items():
+        column(name, "f8", tuple(own[axis] for axis in dims))
+        file[name].attrs["long_name"] = "parameter of the PDE"
     for name in query.names:
         column(name, "f8", tuple(query.axes))
     column("status", "i1", fill=PENDING)
@@ -269,19 +297,27 @@ def _lay_out(
     column("iterations", "i4")
     column("distance", "f8")
     for name in residuals:
-        column(f"residual_{name}", "f8")
+        column(_residual(name), "f8")
     if norm is not None:
-        for name, kind in zip(_BOUNDS, ("f8", "f8", "i1"), strict=True):
-            column(name, kind)
+        for name, stored in zip(_BOUNDS, ("f8", "f8", "i1"), strict=True):
+            column(name, stored)
         for name in _BOUNDS[:2]:
             file[name].attrs["norm"] = norm
+            file[name].attrs["kind"] = kind
         words = {int(means): str(means) for means in Means}
         file["refined"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
     if query.order is None:
         for name, values in zip(query.columns, query.coords.T, strict=True):
             file[name] = values
             file[name].dims[0].attach_scale(file["point"])
+    for name, unit in phi.units.items():
+        if name in file:
+            file[name].attrs["units"] = unit
     file["done"], file["complete"] = np.int64(0), np.int8(0)
+
+
+def _residual(condition: str) -> str:
+    return f"residual_{condition.replace('/', '|')}"  # a slash would make a group
 
 
 def _clip(message: str) -> bytes:

@@ -15,20 +15,15 @@ from .. import room
 from ..compiled import Compiled
 from ..environment import environment
 from ..files import require_writable
+from ..solve import RESIDUAL_LIMIT
 from ..trained import Trained
 from .answers import Answering, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind
-from .demand import Demand, norm_of
+from .demand import Demand, kind_of, norm_of
 from .phi import Source
 from .query import Query, at_points, on_grid
-from .results import ResultError, Results
+from .results import Parameters, ResultError, Results
 from .tally import Tally
-
-# φ solved together where nothing is said. On two cores a batch of the first takes a second or so, and
-# more at once would not be faster; an interruption loses the batch at work. Those of the second, for
-# compiled solvers and GPUs, are what a few GB are comfortable with.
-BATCH = {"burgers": 16, "convection": 4, "darcy": 1}
-BATCH_COMPILED = {"burgers": 128, "convection": 16, "darcy": 1}
 
 
 @dataclass(frozen=True)
@@ -57,15 +52,15 @@ class Summary:
 
 def ask(
     model: Trained | Compiled,
-    shape: tuple[int, ...],
+    shape: Any,
     *,
     grid: tuple[int, ...] | None = None,
     points: Any = None,
     derivatives: Sequence[str] = (),
 ) -> Query:
-    """Where to ask for solutions: `grid` nodes along x and t (x and y), or points `(n, 2)`.
+    """Where to ask for solutions: `grid` nodes along each coordinate, or points `(n, d)`.
 
-    Without either the standard grid: 101 × 101, for Darcy that of φ, whose `shape` decides.
+    Without either the standard grid: `Family.coordinates`, for fields that of φ, whose `shape` decides.
     """
     if grid is not None and points is not None:
         raise ValueError("ask for a grid or for points, not for both.")
@@ -83,6 +78,7 @@ def solve_stream(
     *,
     batch: int | None = None,
     demand: Demand | None = None,
+    residual_limit: float = RESIDUAL_LIMIT,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
@@ -93,6 +89,7 @@ def solve_stream(
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
     - `demand`: bounds with the answers, and what they must be within.
+    - `residual_limit`: see `pdecl.solve`.
     - `progress(k)` hears of k more that are on the disk.
 
     A call that was interrupted goes on where it was when it is made again, and ends with the same file
@@ -107,7 +104,9 @@ def solve_stream(
     stream, began, clock = stream_of(out), time.perf_counter(), _Clock()
     if source.count is not None:
         _require_disk(out, stream, source.count, query)
-    answering = Answering(model, source.shape, query, batch or usual_batch(model), demand)
+    answering = Answering(
+        model, source.shape, query, batch or usual_batch(model), demand, residual_limit
+    )
     with _claim(out, stream, answering, source, overwrite) as results:
         answering.batch = results.agree_on(batch, answering.batch)
         first = results.done
@@ -132,8 +131,8 @@ def require_memory(
     """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
     functions there, and `names` values of each φ twice, as they are found and as they are written."""
     together = batch or usual_batch(model)
-    functions = 0 if isinstance(model, Compiled) else model.experiment.network.size
-    phi = math.prod(source.shape)
+    functions = 0 if isinstance(model, Compiled) else model.size
+    phi = sum(math.prod(one) for one in _shapes(source.shape))
     room.require_memory(
         8 * (points * (4 + names * functions) + together * (phi + 2 * points * names)),
         f"an answer at {points} points for {together} φ at a time",
@@ -155,9 +154,12 @@ def stream_of(out: Path) -> Path:
 
 
 def usual_batch(model: Trained | Compiled) -> int:
-    """How many φ are solved together where nothing is said."""
-    together = BATCH_COMPILED if isinstance(model, Compiled) or jax.default_backend() != "cpu" else BATCH
-    return together.get(trained_of(model).law.name, 16)
+    """How many φ are solved together where nothing is said. On two cores a batch of a trained basis
+    takes a second or so, and more at once would not be faster; an interruption loses the batch at work.
+    That of compiled solvers and GPUs is what a few GB are comfortable with."""
+    law = trained_of(model).law
+    fast = isinstance(model, Compiled) or jax.default_backend() != "cpu"
+    return law.fast_batch if fast else law.solve_batch
 
 
 def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwrite: bool) -> Results:
@@ -168,6 +170,7 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),
+        "the residual limit": str(answering.residual_limit),
     }
     if answering.demand is not None:
         fingerprint["what is asked of the bounds"] = asdict(answering.demand)
@@ -181,7 +184,7 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
                 raise
             stream.unlink()
     about = {
-        "title": f"{answering.law.name}: solutions by pdecl",
+        "title": f"{answering.law.title}: solutions by pdecl",
         "problem": answering.law.name,
         "equation": answering.law.equation,
         "experiment": answering.trained.experiment.as_dict(),
@@ -189,7 +192,18 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
     }
     names = answering.problem.names()
     norm = None if answering.demand is None else norm_of(answering.trained)
-    return Results.create(stream, query, names, source.count, answering.batch, fingerprint, about, norm)
+    return Results.create(
+        stream, query, names, source.count, answering.batch, fingerprint, about, norm,
+        kind_of(answering.trained), _parameters(answering),
+    )  # fmt: skip
+
+
+def _parameters(answering: Answering) -> Parameters:
+    law = answering.law
+    one = jax.tree.map(lambda leaf: leaf[None], answering.stand_in)
+    known, dims = law.coordinates(one), law.phi_axes
+    axes = {axis: known[axis] for name in dims for axis in dims[name]}
+    return Parameters(dims, axes, law.units)
 
 
 def _resumed(stream: Path, out: Path, fingerprint: dict[str, Any]) -> Results:
@@ -198,6 +212,15 @@ def _resumed(stream: Path, out: Path, fingerprint: dict[str, Any]) -> Results:
         results.close()
         raise ResultError(f"{out} is complete, {results.done} φ; give another --out, or --overwrite.")
     return results
+
+
+def _shapes(shape: Any) -> list[tuple[int, ...]]:
+    """The shapes of the arrays of φ."""
+    return (
+        [shape]
+        if isinstance(shape, tuple)
+        else [one for part in shape.values() for one in _shapes(part)]
+    )
 
 
 def _digest(query: Query) -> str:

@@ -1,0 +1,39 @@
+"""`pdecl new`: a file that states a problem, to begin with."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..files import replacing
+from .common import explaining, stop
+
+
+def new(
+    file: Annotated[Path, typer.Argument(help="Write here: a .py file.", show_default=False)],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+) -> None:
+    """Write a file that states a problem of your own, to begin with.
+
+    It runs as it is. Every other command takes it in the place of a problem's name.
+
+    [bold]Examples[/]
+
+    pdecl new my_heat.py
+
+    pdecl train my_heat.py --steps 500
+    """
+    if file.suffix != ".py":
+        stop(f"a problem is stated in a .py file; found {file}")
+    if file.exists() and not overwrite:
+        stop(f"{file} is there already; give another name, or --overwrite")
+    with explaining(), replacing(file) as temporary:
+        temporary.write_text(_start(), "utf-8")
+    Console().print(f"written {file}; now: pdecl train {file} --steps 500", soft_wrap=True)
+
+
+def _start() -> str:
+    """What a file begins as: `start.txt`."""
+    return (resources.files("pdecl") / "cli" / "start.txt").read_text("utf-8")

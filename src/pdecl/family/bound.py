@@ -1,0 +1,63 @@
+"""`bound`: how far an answer is from the exact one, by what a family has proved of its PDE."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+
+from ..bounds import ErrorBound
+from ..points import is_concrete
+from ..solve import Solution, require_precision
+from .checks import numbered
+from .family import Family, phi_like, stated
+
+
+def bound(law: Family, solution: Solution, *, throw: bool = True, **resolution: int) -> ErrorBound:
+    """A bound of the distance between a solution and the family's exact u, for each φ of it.
+
+    No reference is computed: the residual, the errors on the boundary and the stability of the PDE say
+    it. What is proved, and in which norm, is at the head of `bound.py` in the family's folder. Integrals
+    over x and t are taken by two nested rules, and the bound is made from both. Their whole difference,
+    which is the error of the coarse rule, is added for what the fine one misses: that step is not
+    proved, and a v with features smaller than the distance of the nodes escapes it. Sums on a grid are
+    finite and need none.
+
+    Arguments:
+
+    - `law`: a family that has a bound, with the constants the bound is to speak of.
+    - `solution`: from `solve`, `propose` or a trained basis, with weights solved for or given.
+    - `throw`: whether weights or φ that are not finite raise. If not, their bound is infinite.
+    - `resolution`: of the quadrature (`cells`, `points`, `waves`): more of them make the part
+      "quadrature" smaller.
+    """
+    require_precision(jax.numpy.float64)
+    if not isinstance(law, Family) or law.bound is None:
+        raise TypeError(
+            f"nothing is proved of {getattr(law, 'name', type(law).__name__)}: `law` must be a family "
+            "with a bound. For a Problem of your own use pdecl.calibrate."
+        )
+    axes = lambda phi: [np.ndim(leaf) for leaf in jax.tree.leaves(phi)]
+    found = solution.problem.domain.names, [n - solution.batched for n in axes(solution.phi)]
+    wanted = stated(law).domain.names, [leaf.ndim for leaf in jax.tree.leaves(phi_like(law))]
+    if found != wanted:
+        raise ValueError(
+            f"`solution` is a function of {', '.join(found[0])} with a φ of "
+            f"{' and '.join(map(str, found[1]))} axes; that is no solution of {law.name}."
+        )
+    batch = solution if solution.batched else _batch_of_one(solution)
+    if throw and is_concrete(batch.weights):
+        law.check(batch.phi)
+        bad = np.flatnonzero(~np.isfinite(batch.weights).all(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"the weights are NaN or infinite ({numbered(bad)}); look at solution.status, or pass "
+                "throw=False for an infinite bound there."
+            )
+    made = law.bound(batch, **resolution)
+    return made if solution.batched else jax.tree.map(lambda leaf: leaf[0], made)
+
+
+def _batch_of_one(solution: Solution) -> Solution:
+    names = ("phi", "weights", "residual", "iterations", "optimality", "violation", "code")
+    lifted = {name: jax.tree.map(lambda leaf: leaf[None], getattr(solution, name)) for name in names}
+    return replace(solution, **lifted, batched=True)

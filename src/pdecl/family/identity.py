@@ -1,0 +1,99 @@
+"""What a problem states, as plain data that goes with a trained basis; and how two problems differ.
+
+A model file holds no code, so the problem comes from the user and has to be recognised. Programs change
+their text from one version of JAX to the next. So each equation is known by its values at a few points,
+for a made-up u and φ: the same mathematics gives the same numbers, however it is written.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from ..condition import asks_for, local, located
+from ..domain import Region
+from ..points import Points
+from ..problem import Problem
+
+_PLACES = 3
+_CLOSE = 1e-6
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+def identity(problem: Problem) -> dict[str, Any]:
+    """The domain, the unknowns, how φ is built, and what each condition reads and gives."""
+    domain, like = problem.domain, problem.phi_like
+    leaves = jax.tree.leaves(like)
+    return {
+        "domain": {name: list(ends) for name, ends in zip(domain.names, domain.bounds, strict=True)},
+        "unknowns": list(problem.unknowns),
+        "phi": [list(leaf.shape) for leaf in leaves] if problem.parameter is not None else None,
+        "conditions": {
+            name: {"kind": one.kind, "where": _where(one.on), **_probed(problem, one)}
+            for name, one in zip(problem.names(), problem.conditions, strict=True)
+        },
+        "law": _numbers(problem.parameter(jr.key(0))) if problem.parameter is not None else None,
+    }
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """What two problems do not share, in words; a law of φ alone makes no other problem."""
+    words = {"domain": "the domain", "unknowns": "the unknowns", "phi": "the shape of φ"}
+    found = [said for name, said in words.items() if one.get(name) != other.get(name)]
+    ours, theirs = one["conditions"], other["conditions"]
+    for name in {**ours, **theirs}:
+        if name not in ours or name not in theirs:
+            found.append(f"the condition {name!r} is in one of them only")
+        elif not _alike(ours[name], theirs[name]):
+            found.append(f"the condition {name!r}")
+    return found
+
+
+def _where(on: Any) -> Any:
+    return [list(map(list, on.sides)), on.paired] if isinstance(on, Region) else type(on).__name__
+
+
+def _probed(problem: Problem, condition: Any) -> dict[str, Any]:
+    """The entries that an equation reads, and its values."""
+    names, phi = problem.domain.names, jax.tree.map(_made_up, problem.phi_like)
+    points = _points(problem, condition)
+    entries, _ = asks_for(condition, problem.unknowns, names, points, phi)
+    ordered = sorted(entries, key=str)
+    rows = local(condition, problem.unknowns, names)
+    values = []
+    for place in range(min(_PLACES, len(points))):
+        where = jax.tree.map(lambda leaf, place=place: leaf[place], located(points))
+        read = {
+            entry: jnp.asarray(0.2 + ((place + 3 * number + 1) * _GOLDEN) % 1)
+            for number, entry in enumerate(ordered)
+        }
+        values += _numbers(rows(read, where, phi))
+    return {"reads": list(map(str, ordered)), "gives": values}
+
+
+def _points(problem: Problem, condition: Any) -> Points:
+    on = condition.on
+    if isinstance(on, Region):
+        return on.low_discrepancy(max(_PLACES, len(on.sides))).draw(None, _PLACES)
+    return on if isinstance(on, Points) else on(jr.key(0))
+
+
+def _made_up(leaf: Any) -> Any:
+    """Numbers between 0.3 and 0.7 in the place of an array of φ."""
+    values = 0.3 + 0.4 * ((np.arange(1, leaf.size + 1) * _GOLDEN) % 1).reshape(leaf.shape)
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        values = np.ones(leaf.shape)
+    return jnp.asarray(values, leaf.dtype)
+
+
+def _numbers(tree: Any) -> list[float]:
+    flat = [np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)]
+    return [round(float(x), 12) for part in flat for x in part[:8]]
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    exact = all(one.get(name) == other.get(name) for name in ("kind", "where", "reads"))
+    a, b = (np.asarray(c["gives"], float) for c in (one, other))
+    return exact and a.shape == b.shape and np.allclose(a, b, rtol=_CLOSE, atol=_CLOSE, equal_nan=True)

@@ -1,0 +1,74 @@
+"""How a basis for a problem is made and trained, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Network:
+    """Which network, how many functions, how large; `options` are its other arguments.
+
+    - `periodic`: coordinates, and up to which wave, that the network sees through sines and cosines:
+      `("x", 1)`.
+    - `creased`: the share of the functions that crease along the family's front.
+    - `wall`: functions are zero on the boundary of the box.
+    """
+
+    kind: str
+    size: int
+    width: int
+    depth: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    periodic: tuple[Any, ...] | None = None
+    wall: bool = False
+    creased: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.creased < 1:
+            raise ValueError(f"creased is a share, from 0 to below 1; found {self.creased}.")
+        if self.creased and self.kind == "FNO":
+            raise ValueError("functions on a grid, as an FNO's are, cannot be creased; leave it at 0.")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained. The rate falls along a cosine from `rate` to `rate` · `final`.
+
+    - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
+    - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
+    - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
+    - `optimiser`: "adam", or "muon", whose steps of a matrix have singular values of one size.
+    - `watched`: how many of the test φ the history's metrics are taken on.
+    """
+
+    steps: int
+    batch: int
+    rate: float
+    final: float = 0.01
+    warmup: int = 50
+    clip: float = 1.0
+    mean: str = "log"
+    phis: int = 1000
+    fitted_too: bool = False
+    single: bool = False
+    solver: str = "Cholesky"
+    ridge: float | None = None
+    newton: int = 15
+    watched: int = 10
+    optimiser: str = "adam"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a family suggests for a method (hard or soft) under a name.
+
+    - `statement`: arguments of the family's `problem`; `judge` those that differ for the loss's points.
+    - `grid`: for families on a grid, the nodes a side on which it is trained.
+    """
+
+    network: Network
+    training: Training
+    statement: Mapping[str, Any] = field(default_factory=dict)
+    judge: Mapping[str, Any] = field(default_factory=dict)
+    grid: int | None = None

@@ -1,0 +1,164 @@
+"""Burgers' equation u_t + ½(u²)_x = ν u_xx, periodic on (0, 1), t in (0, 1); φ is u₀ at sensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from ...bounds.record import ErrorBound
+from ...condition import Fit
+from ...domain import Box
+from ...family import checks
+from ...family.family import Family, Reported, with_counts
+from ...family.fields import periodic_field
+from ...family.noise import normals
+from ...family.preset import Preset
+from ...problem import Problem
+from ...solve import Solution
+from . import cole_hopf, presets, reference
+from .bound import NORM, burgers_bound
+from .interpolant import coefficients, initial
+from .waves import Waves
+
+_PERIODIC_GAP = 1e-6
+
+
+@dataclass(frozen=True)
+class Burgers(Family):
+    """u₀ is a periodic Gaussian random field of mean 0 and covariance sigma²(−Δ + tau²)^(−gamma).
+
+    The field has `modes` cosines and as many sines (standard deviations in
+    `fields.periodic_field`). φ is u₀ at x = 0, 1/(sensors − 1), …, 1, both ends included. With
+    sensors ≥ 2·modes + 2 the values and the Fourier coefficients say the same (`coefficients`,
+    `initial`).
+    """
+
+    gamma: float = 4.0
+    tau: float = 5.0
+    sigma: float = 625.0
+    viscosity: float = 0.01
+    sensors: int = 101
+    modes: int = 49
+
+    name = "burgers"
+    label = "Burgers"
+    equation = "u_t + (u^2/2)_x = viscosity u_xx, periodic on (0,1), t in (0,1)"
+    phi_name = "u0"
+    symbol = "u₀(x)"
+    phi_dims = ("sensor",)
+    solution_dims = ("t", "x")
+    fast_batch = 128
+    norm = NORM
+    presets = ("quick", "paper", "best")
+    reported: ClassVar = {"hard": Reported(0.0111, 0.0011), "soft": Reported(0.0434, 0.0033)}
+    usual_names = (("input", "output"), ("a", "u"), ("u0", "u"))
+
+    def __post_init__(self) -> None:
+        checks.require_positive_fields(self, "gamma", "tau", "sigma", "viscosity", "modes")
+        if self.sensors < 2 * self.modes + 2:
+            raise ValueError(
+                f"Burgers: {self.sensors} sensors cannot tell {self.modes} modes apart; "
+                f"use at least {2 * self.modes + 2} sensors or fewer modes"
+            )
+
+    def problem(
+        self,
+        data_weight: float = 20.0,
+        seam: bool = True,
+        points: int | None = None,
+        face_points: int | None = None,
+    ) -> Problem:
+        """The PDE as conditions, in least squares.
+
+        `data_weight` is that of the initial and periodic conditions; `seam=False` leaves periodicity to
+        the basis. `points` inside and `face_points` on each face, where the default does not suit.
+        """
+        box = Box(x=(0, 1), t=(0, 1))
+        pde = lambda u, z, u0: u.d("t") + u() * u.d("x") - self.viscosity * u.d("x", "x")
+        start = lambda u, z, u0: u() - initial(u0, z.x)
+        joined = lambda u, z, u0: (
+            u() - u.at("opposite")(),
+            u.d("x") - u.at("opposite").d("x"),
+        )
+        faces = [box.face(t=0), box.periodic("x")] if seam else [box.face(t=0)]
+        inside, *faces = with_counts([box.interior, *faces], points, face_points)
+        conditions = [
+            Fit(pde, on=inside, name="equation"),
+            Fit(start, on=faces[0], weight=data_weight, name="initial"),
+        ]
+        if seam:
+            conditions.append(Fit(joined, on=faces[1], weight=data_weight, name="periodic"))
+        return Problem(box, conditions, parameter=self.draw)
+
+    def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
+        """u₀ number start … start + count − 1 of a seed; the same on every machine."""
+        checks.require_count(count)
+        noise = [normals(seed, start + k, (2, self.modes)) for k in range(count)]
+        return np.asarray(self._initial_values(np.stack(noise)))
+
+    def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
+        """One u₀ from a JAX key."""
+        return self._initial_values(jr.normal(key, (2, self.modes)))
+
+    def check(self, u0: Any) -> Float64[np.ndarray, "count n"]:
+        """u₀ at any number of evenly spaced points with both ends, as a batch in float64."""
+        u0 = checks.as_batch(u0, "u0", 1, "points along x")
+        checks.require_at_least("u0", u0.shape[1], 5, "points")
+        gap = np.abs(u0[:, 0] - u0[:, -1])
+        bad = np.flatnonzero(gap > 1e-6 * np.abs(u0).max(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"u0 must be periodic: its first and last values (x = 0 and x = 1) differ by up to "
+                f"{gap.max():.3g} ({checks.numbered(bad)}); if your points stop before x = 1, "
+                "append the first value at the end"
+            )
+        return u0
+
+    def reference(self, u0: Any) -> Float64[np.ndarray, "count t x"]:
+        """u at t = j/100 (axis 1) and x = i/100 (axis 2), by ETDRK4, to 1e-9 of max |u|."""
+        return reference.converged(coefficients(self.check(u0)), self.viscosity)
+
+    def exact(self, u0: np.ndarray, axes: Sequence[np.ndarray]) -> Float64[np.ndarray, "x t"]:
+        """By the Cole–Hopf transformation; a ValueError where viscosity is too small for it."""
+        return cole_hopf.on_axes(u0, self.viscosity, *axes)
+
+    def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
+        return burgers_bound(solution, self.viscosity, **resolution)
+
+    def further(self, size: int) -> Sequence[Waves]:
+        return Waves(8, 8), Waves(16, 12), Waves(32, 16)
+
+    def preset(self, method: str, name: str) -> Preset:
+        return presets.preset(method, name)
+
+    def adopt(self, u0: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Data that stop one point before x = 1 get the first value there."""
+        if u0.ndim != 2:
+            raise ValueError(f"u0 must have the axes (φ, x), got shape {u0.shape}")
+        gap = np.abs(u0[:, 0] - u0[:, -1]).max()
+        if gap <= _PERIODIC_GAP * np.abs(u0).max():
+            return u0, u
+        step = np.abs(np.diff(u0, axis=1)).max()
+        if gap > 3 * step:
+            raise ValueError(
+                f"u0 does not look periodic: from its last point to its first it jumps by "
+                f"{gap:.3g}, while neighbours differ by {step:.3g} at most"
+            )
+        close = lambda values: np.concatenate([values, values[..., :1]], axis=-1)
+        return close(u0), close(u)
+
+    @property
+    def heading(self) -> str:
+        return rf"Burgers:  $u_t + (u^2/2)_x = {self.viscosity}\,u_{{xx}}$,  periodic"
+
+    def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
+        grid = np.linspace(0.0, 1.0, 101)
+        return {"sensor": np.linspace(0.0, 1.0, phi.shape[-1]), "t": grid, "x": grid}
+
+    def _initial_values(self, noise: Any) -> Any:
+        points = np.linspace(0.0, 1.0, self.sensors)
+        return periodic_field(noise, points, self.gamma, self.tau, self.sigma)

@@ -1,0 +1,174 @@
+"""Convection u_t + β(x) u_x = 0 on (0, 1)², u(x, 0) = sin πx, u(0, t) = sin(πt/2); φ is β."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from ...bounds.record import ErrorBound
+from ...condition import Condition, Fit
+from ...domain import Box
+from ...family import checks
+from ...family.family import Family, Reported, with_counts
+from ...family.fields import squared_exponential_field, squared_exponential_modes
+from ...family.noise import normals
+from ...family.preset import Preset
+from ...problem import Problem
+from ...solve import Solution
+from . import presets, reference
+from .bound import NORM, convection_bound
+from .carried import Carried
+from .spline import slopes, speed
+
+
+@dataclass(frozen=True)
+class Convection(Family):
+    """β = v − min v + 1, v a Gaussian random field with covariance exp(−|x − y|²/(2 length²)).
+
+    φ is β at x = 0, 1/(sensors − 1), …, 1, and the minimum is taken there. Between sensors β is the
+    cubic spline through them (`speed`); the reference uses the same.
+    """
+
+    length: float = 0.2
+    sensors: int = 101
+
+    name = "convection"
+    label = "Convection"
+    equation = "u_t + beta(x) u_x = 0 on (0,1)^2, u(x,0)=sin(pi x), u(0,t)=sin(pi t/2)"
+    heading = r"Convection:  $u_t + \beta(x)\,u_x = 0$"
+    phi_name = "beta"
+    symbol = "β(x)"
+    phi_dims = ("sensor",)
+    solution_dims = ("t", "x")
+    solve_batch = 4
+    fast_batch = 16
+    evaluate_batch = 2
+    norm = NORM
+    presets = ("quick", "paper", "best")
+    reported: ClassVar = {
+        "hard": Reported(0.0132, 0.0002, 9.84),
+        "soft": Reported(0.0259, 0.0015, 774.0),
+    }
+    companion_words: ClassVar = {"u_box": "the box scheme"}
+    usual_names = (("beta", "u"), ("input", "output"), ("a", "u"))
+
+    def __post_init__(self) -> None:
+        checks.require_positive_fields(self, "length")
+        checks.require_at_least("Convection: sensors", self.sensors, 4, "points")
+
+    def problem(
+        self,
+        pde: type[Condition] = Fit,
+        data_weight: float = 10.0,
+        points: int | None = None,
+        face_points: int | None = None,
+    ) -> Problem:
+        """The PDE as conditions. With `pde=Enforce` its rows hold exactly where there are fewer of them
+        than functions, and initial and inflow values are fitted: an equality-constrained QP.
+
+        `points` inside and `face_points` on each face, where the default does not suit.
+        """
+        box = Box(x=(0, 1), t=(0, 1))
+        regions = [box.interior, box.face(t=0), box.face(x=0)]
+        inside, bottom, left = with_counts(regions, points, face_points)
+        conditions = [
+            pde(_transport, on=inside, name="equation"),
+            Fit(
+                lambda u, z, beta: u() - jnp.sin(jnp.pi * z.x),
+                on=bottom,
+                weight=data_weight,
+                name="initial",
+            ),
+            Fit(
+                lambda u, z, beta: u() - jnp.sin(jnp.pi * z.t / 2),
+                on=left,
+                weight=data_weight,
+                name="inflow",
+            ),
+        ]
+        return Problem(box, conditions, parameter=self.draw)
+
+    def front(self) -> Problem:
+        """A problem whose solution is zero along the curve that parts what was there from what came in.
+
+        u's slope jumps across that curve, because its initial and inflow data do not fit each other at
+        (0, 0). The same equation with data that do, negative below and positive beside, has a smooth
+        solution, and its zero level is that curve.
+        """
+        box = Box(x=(0, 1), t=(0, 1))
+        conditions = [
+            Fit(_transport, on=box.interior, name="equation"),
+            Fit(lambda s, z, beta: s() + z.x, on=box.face(t=0), weight=10.0, name="initial"),
+            Fit(lambda s, z, beta: s() - beta[0] * z.t, on=box.face(x=0), weight=10.0, name="inflow"),
+        ]
+        return Problem(box, conditions, parameter=self.draw)
+
+    def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
+        """β number start … start + count − 1 of a seed; the same on every machine."""
+        checks.require_count(count)
+        shape = (2, squared_exponential_modes(self.length))
+        noise = [normals(seed, start + k, shape) for k in range(count)]
+        return np.asarray(self._speeds(np.stack(noise)))
+
+    def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
+        """One β from a JAX key."""
+        return self._speeds(jr.normal(key, (2, squared_exponential_modes(self.length))))
+
+    def check(self, beta: Any) -> Float64[np.ndarray, "count n"]:
+        """β at any number of evenly spaced points with both ends, as a batch in float64."""
+        beta = checks.as_batch(beta, "beta", 1, "points along x")
+        checks.require_at_least("beta", beta.shape[1], 4, "points")
+        bad = np.flatnonzero((beta <= 0).any(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"beta must be positive everywhere (the wave enters at x = 0); its smallest "
+                f"value is {beta.min():.6g} ({checks.numbered(bad)})"
+            )
+        between = speed(beta, np.linspace(0.0, 1.0, 8 * (beta.shape[1] - 1) + 1))
+        bad = np.flatnonzero((between <= 0).any(axis=1))
+        if bad.size:
+            raise ValueError(
+                f"beta is too rough for its {beta.shape[1]} points: the cubic spline through them "
+                f"falls to {between.min():.3g} between points ({checks.numbered(bad)}); give more points"
+            )
+        return beta
+
+    def reference(self, beta: Any) -> Float64[np.ndarray, "count t x"]:
+        """The exact u at t = j/100 (axis 1) and x = i/100 (axis 2), by characteristics."""
+        beta = self.check(beta)
+        return reference.characteristics(beta, slopes(beta))
+
+    def companions(self, beta: Any, truth: bool = False) -> dict[str, np.ndarray]:
+        """u_box: the box scheme on the same grid, which published results are measured against."""
+        beta = self.check(beta)
+        return {"u_box": reference.box_scheme(speed(beta, np.linspace(0.0, 1.0, 101)))}
+
+    def exact(self, beta: np.ndarray, axes: Sequence[np.ndarray]) -> Float64[np.ndarray, "x t"]:
+        """By characteristics."""
+        return reference.on_axes(beta, np.asarray(slopes(beta)), *axes)
+
+    def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
+        return convection_bound(solution, **resolution)
+
+    def further(self, size: int) -> Sequence[Carried]:
+        return Carried(16), Carried(64), Carried(192)
+
+    def preset(self, method: str, name: str) -> Preset:
+        return presets.preset(method, name)
+
+    def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
+        grid = np.linspace(0.0, 1.0, 101)
+        return {"sensor": np.linspace(0.0, 1.0, phi.shape[-1]), "t": grid, "x": grid}
+
+    def _speeds(self, noise: Any) -> Any:
+        v = squared_exponential_field(noise, np.linspace(0.0, 1.0, self.sensors), self.length)
+        return v - v.min(axis=-1, keepdims=True) + 1
+
+
+def _transport(u: Any, z: Any, beta: Any) -> Any:
+    return u.d("t") + speed(beta, z.x) * u.d("x")

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import lapack
+from ..batching import singly
 
 _BLOCKS, _SMALL = 8, 64  # no more blocks than this, and none smaller than half of this
 _LARGE = 1500  # from this size on every device does better by blocks
@@ -27,10 +28,22 @@ class Triangular(NamedTuple):
 
 def factorise(lower: Float[Array, "N N"]) -> Triangular:
     """The Cholesky factor of a positive definite matrix. What is above the diagonal is not read."""
-    N = lower.shape[0]
-    if N <= _SMALL or N >= _LARGE:
+    if lower.shape[0] >= _LARGE:
         return _by_columns(lower)
-    return split(lapack.cholesky(lower))[0]
+    at_once = lambda lower: split(lapack.cholesky(lower))[0]
+    return jax.lax.platform_dependent(lower, cpu=_in_one_turn, default=at_once)
+
+
+@singly
+def _in_one_turn(lower: Float[Array, "N N"]) -> Triangular:
+    """The same; a batch on a CPU then goes through one loop, and not through one for each operation."""
+    N, width = lower.shape[0], _width(lower.shape[0])
+    factor, starts = lapack.cholesky(lower), range(0, N, width)
+    blocks = [factor[i : i + width, i : i + width] for i in starts]
+    return Triangular(
+        tuple(factor[i + width :, i : i + width] for i in starts),
+        tuple(lapack.divide(block, jnp.eye(len(block), dtype=block.dtype)) for block in blocks),
+    )
 
 
 def _by_columns(lower: Float[Array, "N N"]) -> Triangular:

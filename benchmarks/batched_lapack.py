@@ -81,7 +81,7 @@ def of_a_solve(seconds: float, batch: int, size: int) -> dict[str, Any]:
             pdecl.Fit(lambda u, z, k: u(), on=box.faces("x"), weight=10.0),
         ],
     )
-    basis = pdecl.MLP(problem, size=size, width=size, depth=2, key=jr.key(0))
+    basis = pdecl.nn.MLP(problem, size=size, width=size, depth=2, key=jr.key(0))
     phi = jnp.linspace(0.05, 0.2, batch)
     weights = lambda phi: pdecl.solve(problem, basis, phi, batch=True, throw=False).weights
     ours = compiled(lambda phi: weights(phi), phi)

@@ -239,7 +239,7 @@ def layer_of_rows(_: Any, one: dict[str, Array]) -> Float[Array, " N"]:
     plan = make_plan(problem, nothing, one, tuple(sets))
     held = tuple({entries[0]: jet} for entries, jet in zip(plan.entries, jets, strict=True))
     system = System(problem, nothing, one, tuple(sets), plan, held)
-    return weights_of(system, pdecl.GaussNewton()).weights
+    return weights_of(system, pdecl.solvers.GaussNewton()).weights
 
 
 def solve_of_rows(_: Any, one: dict[str, Array]) -> Float[Array, " N"]:
@@ -248,7 +248,7 @@ def solve_of_rows(_: Any, one: dict[str, Array]) -> Float[Array, " N"]:
     nothing, none = jnp.zeros_like(norms), jnp.zeros(0)
     rows = lx.MatrixLinearOperator(one["A"] / norms)
     model = Model(rows, -one["b"], None, None, nothing, None, none)
-    return minimise(model, jnp.full_like(norms, RIDGE), nothing, pdecl.Cholesky())[0] / norms
+    return minimise(model, jnp.full_like(norms, RIDGE), nothing, pdecl.solvers.Cholesky())[0] / norms
 
 
 def qr_of_rows(_: Any, one: dict[str, Array], A: str = "A", b: str = "b") -> Float[Array, " N"]:
@@ -377,7 +377,7 @@ def _burgers_case(size: str, rows: Rows, basis: Any, batch: int) -> Case:
 
 
 def _gauss_newton(rows: Rows, basis: Any, phi: Any) -> tuple[Array, Array]:
-    found = weights_of(rows(basis, phi), pdecl.GaussNewton())
+    found = weights_of(rows(basis, phi), pdecl.solvers.GaussNewton())
     return found.weights, found.iterations
 
 

@@ -206,7 +206,7 @@ def _poisson() -> Any:
     energy = lambda u, z, k: k / 2 * (u.d("x") ** 2 + u.d("y") ** 2) - u()
     conditions = [pdecl.Energy(energy, on=box.interior.gauss(4, cells=4))]
     problem, basis, phis = _with_network(box, conditions)
-    return problem, pdecl.Mollified(basis, box.faces()), phis
+    return problem, pdecl.nn.Mollified(basis, box.faces()), phis
 
 
 def _with_network(box: Any, conditions: list[Any]) -> Any:
@@ -217,7 +217,7 @@ def _with_network(box: Any, conditions: list[Any]) -> Any:
 
     law = lambda key: jr.uniform(key, minval=0.05, maxval=0.2)
     problem = pdecl.Problem(domain=box, conditions=conditions, parameter=law)
-    basis = pdecl.MLP(problem, size=48, width=64, depth=2, key=jr.key(0))
+    basis = pdecl.nn.MLP(problem, size=48, width=64, depth=2, key=jr.key(0))
     return problem, basis, jnp.linspace(0.05, 0.2, 16)
 
 

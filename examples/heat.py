@@ -109,7 +109,7 @@ def main() -> None:
     console = Console()
 
     unseen, grid = heat.sample(jr.key(7), 20), box.mesh(101, 101)
-    untrained = pdecl.MLP(heat, size=64, width=64, depth=3, key=jr.key(0))
+    untrained = pdecl.nn.MLP(heat, size=64, width=64, depth=3, key=jr.key(0))
     optimiser = optax.adam(optax.cosine_decay_schedule(2e-3, options.steps))
     console.print("Training a basis of 64 functions through the layer, on no solution data.")
     basis, history = pdecl.fit(heat, untrained, optimiser, steps=options.steps, key=jr.key(1))

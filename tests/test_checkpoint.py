@@ -31,7 +31,7 @@ decay = pdecl.Problem(
 
 
 def train(folder=None, steps=STEPS, width=8, every=5, pause=0.0, **options):
-    basis = pdecl.MLP(decay, size=4, width=width, depth=1, key=jr.key(0))
+    basis = pdecl.nn.MLP(decay, size=4, width=width, depth=1, key=jr.key(0))
 
     def watch(basis):
         time.sleep(pause)

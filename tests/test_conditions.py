@@ -226,7 +226,7 @@ class TestEnforce:
             fit(lambda u, z, phi: u() - jnp.exp(-z.x), LINE.interior.grid(15)),
         )
         # The default ridge, relative to rows of second derivatives, would be seen in the fit at 1e-6.
-        solution = algebra(problem, POLYNOMIALS, solver=pdecl.Cholesky(ridge=1e-14))
+        solution = algebra(problem, POLYNOMIALS, solver=pdecl.solvers.Cholesky(ridge=1e-14))
         C, d, A, b = rows(problem, POLYNOMIALS)
         assert solution.residual["pde"] < 1e-10
         np.testing.assert_allclose(solution.weights, lexicographic(C, d, A, b), rtol=1e-6, atol=1e-7)
@@ -419,14 +419,14 @@ class TestRidge:
     def test_what_each_weight_is_penalised_with(self, three, rows, squares):
         problem = on_line(*(value_rows(kind, count) for kind, count in rows))
         system = build(problem, three, None, problem.draw(3))
-        ridge, columns = layer._ridge(linearise(system), system, pdecl.Cholesky(ridge=0.25))
+        ridge, columns = layer._ridge(linearise(system), system, pdecl.solvers.Cholesky(ridge=0.25))
         np.testing.assert_allclose(ridge, 0.25 * np.array(squares), rtol=1e-12)
         np.testing.assert_allclose(columns, np.sqrt(squares), rtol=1e-12)
 
     def test_by_default_it_is_what_precision_and_solver_allow(self):
         found = [
             layer.default_ridge(solver, dtype)
-            for solver in (pdecl.Cholesky(), pdecl.CG(), pdecl.CG(ridge=0.5))
+            for solver in (pdecl.solvers.Cholesky(), pdecl.solvers.CG(), pdecl.solvers.CG(ridge=0.5))
             for dtype in (jnp.float64, jnp.float32)
         ]
         assert found == [1e-12, 1e-5, 1e-8, 1e-5, 0.5, 0.5]
@@ -497,7 +497,7 @@ class TestNonlinear:
     def test_the_scale_of_an_equation_has_no_say(self, scale):
         """Neither in when steps end nor in how they are damped: full steps from 3 lead away for ever."""
         problem = lambda scale: on_line(fit(lambda u, z, phi: scale * jnp.arctan(3 * u() - z.x), INSIDE))
-        solver, basis = pdecl.GaussNewton(rtol=1e-4), chebyshev(LINE, 1)
+        solver, basis = pdecl.solvers.GaussNewton(rtol=1e-4), chebyshev(LINE, 1)
         start = jnp.array([3.0, 0.0])
         one, other = (pdecl.solve(problem(k), basis, initial=start, solver=solver) for k in (1.0, scale))
         assert one.iterations == other.iterations
@@ -534,7 +534,7 @@ class TestNonlinear:
         """Newton's steps for w² = 4 from 1 are 2.5, 2.05, 2.0006, 2 + 9e-8: each squares the error of
         the one before, so that after the fourth a fifth can be left out."""
         problem = on_line(fit(lambda u, z, phi: u() ** 2 - 4, INSIDE))
-        solver, start = pdecl.GaussNewton(atol=1e-5), jnp.array([1.0])
+        solver, start = pdecl.solvers.GaussNewton(atol=1e-5), jnp.array([1.0])
         solution = pdecl.solve(problem, lambda x, phi: jnp.ones(1), initial=start, solver=solver)
         assert solution.iterations == 4
         assert solution.weights[0] == pytest.approx(2.0, abs=1e-6)

@@ -20,7 +20,7 @@ conditions = [
     pdecl.Fit(lambda u, z, k: u() - jnp.sin(jnp.pi * z.x), on=box.face(t=0).low_discrepancy(20)),
 ]
 heat = pdecl.Problem(box, conditions, parameter=lambda key: jr.uniform(key))
-basis = pdecl.MLP(heat, size=N, width=WIDTH, depth=2, key=jr.key(0))
+basis = pdecl.nn.MLP(heat, size=N, width=WIDTH, depth=2, key=jr.key(0))
 points = heat.draw(N)
 
 
@@ -41,7 +41,7 @@ def _count(jaxpr, inner_dimension):
 
 
 def solve(phi, basis=basis):
-    return weights_of(build(heat, basis, phi, points), pdecl.GaussNewton()).weights
+    return weights_of(build(heat, basis, phi, points), pdecl.solvers.GaussNewton()).weights
 
 
 def test_a_batch_evaluates_the_network_once():
@@ -70,7 +70,7 @@ def test_the_cost_of_derivatives_does_not_grow_with_the_number_of_functions():
         network_flops(
             lambda phi: (
                 build(
-                    heat, pdecl.MLP(heat, size=size, width=WIDTH, depth=2, key=jr.key(0)), phi, points
+                    heat, pdecl.nn.MLP(heat, size=size, width=WIDTH, depth=2, key=jr.key(0)), phi, points
                 ).jets
             ),
             0.1,
@@ -87,7 +87,7 @@ def _last_layer_rows():
         network_flops(
             lambda phi, s=size: (
                 build(
-                    heat, pdecl.MLP(heat, size=s, width=WIDTH, depth=2, key=jr.key(0)), phi, points
+                    heat, pdecl.nn.MLP(heat, size=s, width=WIDTH, depth=2, key=jr.key(0)), phi, points
                 ).jets
             ),
             0.1,
@@ -132,7 +132,7 @@ def test_matrix_free_rows_are_never_held():
     one of the four arrays of derivatives that direct solvers hold."""
     problem = pdecl.Problem(box, conditions[:1])
     many = (box.interior.low_discrepancy(12_000).draw(None, 0),)
-    large = pdecl.MLP(heat, size=500, width=500, depth=1, key=jr.key(0))
+    large = pdecl.nn.MLP(heat, size=500, width=500, depth=1, key=jr.key(0))
     one_array = 12_000 * 500 * 8
 
     arrays, rest = eqx.partition((large, many), eqx.is_array)
@@ -182,7 +182,7 @@ def test_columns_of_norm_one_are_no_copy_of_the_rows():
         plan = make_plan(problem, nothing, target, (where,))
         held = ({plan.entries[0][0]: rows},)
         system = System(problem, nothing, target, (where,), plan, held)
-        return jnp.sum(weights_of(system, pdecl.GaussNewton()).weights ** 2)
+        return jnp.sum(weights_of(system, pdecl.solvers.GaussNewton()).weights ** 2)
 
     like = [jax.ShapeDtypeStruct((batch, *shape), float) for shape in ((n, size), (n,))]
     compiled = jax.jit(jax.vmap(jax.value_and_grad(loss))).lower(*like).compile()

@@ -538,7 +538,7 @@ class TestBasis:
         with says("basis", "found 3", error=TypeError):
             pdecl.solve(ONE, 3)
         with says("the basis is the class MLP: make one, MLP(problem, size", error=TypeError):
-            pdecl.solve(ONE, pdecl.MLP)
+            pdecl.solve(ONE, pdecl.nn.MLP)
         with says("must be a function of two arguments, (x, phi)", "found one of (x)", error=TypeError):
             pdecl.solve(ONE, lambda x: x)
         with says(
@@ -572,18 +572,18 @@ class TestBasis:
         rod = pdecl.Box(x=(0, 1))
         other = pdecl.Problem(rod, [pdecl.Fit(VALUE, on=rod.interior)])
         for here, there in [(ONE, other), (other, ONE)]:
-            net = pdecl.MLP(there, 4, 4, 1, key=jr.key(0))
+            net = pdecl.nn.MLP(there, 4, 4, 1, key=jr.key(0))
             with says("a network made for the coordinates", "make it with the problem"):
                 pdecl.solve(here, net)
         with says("a network made for the coordinates x was given a point of shape (2,)"):
-            pdecl.solve(ONE, pdecl.Mollified(BASIS, rod.faces()))
+            pdecl.solve(ONE, pdecl.nn.Mollified(BASIS, rod.faces()))
 
 
 class TestNetworks:
-    KINDS = (pdecl.MLP, pdecl.DeepONet, pdecl.GatedDeepONet, pdecl.Modulated)
+    KINDS = (pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.GatedDeepONet, pdecl.nn.Modulated)
     LAW = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)], parameter=jr.uniform)
 
-    @pytest.mark.parametrize("kind", [*KINDS, pdecl.FNO])
+    @pytest.mark.parametrize("kind", [*KINDS, pdecl.nn.FNO])
     def test_wrong_ingredients(self, kind):
         name = kind.__name__
         with says(
@@ -600,7 +600,7 @@ class TestNetworks:
             kind(self.LAW, 4, activation=np.tanh, key=jr.key(0))
 
     def test_wrong_numbers(self):
-        make = lambda *args, **kwargs: pdecl.MLP(ONE, *args, **kwargs, key=jr.key(0))
+        make = lambda *args, **kwargs: pdecl.nn.MLP(ONE, *args, **kwargs, key=jr.key(0))
         for size in (0, 4.0, [4, 4]):
             with says("size must be a whole number of at least 1; found", repr(size)):
                 make(size)
@@ -610,34 +610,34 @@ class TestNetworks:
 
     def test_a_kinked_activation(self):
         with pytest.warns(UserWarning, match="relu has no second derivative"):
-            pdecl.MLP(ONE, 4, 4, 1, activation=jax.nn.relu, key=jr.key(0))
+            pdecl.nn.MLP(ONE, 4, 4, 1, activation=jax.nn.relu, key=jr.key(0))
 
     def test_features(self):
-        for features, words in [("periodic", "'periodic'"), (pdecl.Periodic, "the class Periodic")]:
+        for features, words in [("periodic", "'periodic'"), (pdecl.nn.Periodic, "the class Periodic")]:
             with says("`features` must be a function of a point", words, error=TypeError):
-                pdecl.MLP(ONE, 4, features=features, key=jr.key(0))
+                pdecl.nn.MLP(ONE, 4, features=features, key=jr.key(0))
         with says("Periodic: name the coordinates that repeat"):
-            pdecl.Periodic(ONE)
+            pdecl.nn.Periodic(ONE)
         with says("Periodic: the first argument must be a Problem; found Box", error=TypeError):
-            pdecl.Periodic(BOX, "x")
+            pdecl.nn.Periodic(BOX, "x")
 
     def test_wrappers(self):
-        for wrap in (pdecl.InSingle, lambda inner: pdecl.Mollified(inner, BOX.faces())):
+        for wrap in (pdecl.nn.InSingle, lambda inner: pdecl.nn.Mollified(inner, BOX.faces())):
             with says("`inner` is the class MLP", error=TypeError):
-                wrap(pdecl.MLP)
+                wrap(pdecl.nn.MLP)
         with says("ExactInitial: `value` must be a function of (z, phi)", "found 0.0", error=TypeError):
-            pdecl.ExactInitial(BASIS, BOX.face(t=0), 0.0)
+            pdecl.nn.ExactInitial(BASIS, BOX.face(t=0), 0.0)
         with says("ExactInitial: `value`", "(z, phi); found one of (x)", error=TypeError):
-            pdecl.ExactInitial(BASIS, BOX.face(t=0), lambda x: x)
+            pdecl.nn.ExactInitial(BASIS, BOX.face(t=0), lambda x: x)
         with says("ExactInitial: `value`: ", "Write jnp.sin for np.sin", error=TypeError):
-            pdecl.solve(ONE, pdecl.ExactInitial(BASIS, BOX.face(t=0), lambda z, phi: np.sin(z.x)))
+            pdecl.solve(ONE, pdecl.nn.ExactInitial(BASIS, BOX.face(t=0), lambda z, phi: np.sin(z.x)))
         with says("Creased: `front` must be a Problem; found None", error=TypeError):
-            pdecl.Creased(BASIS, None, 1)
+            pdecl.nn.Creased(BASIS, None, 1)
 
 
 class TestFit:
     LAW = pdecl.Problem(BOX, [pdecl.Fit(VALUE, on=INSIDE)], parameter=jr.uniform)
-    NET = pdecl.MLP(LAW, 2, 2, 1, key=jr.key(0))
+    NET = pdecl.nn.MLP(LAW, 2, 2, 1, key=jr.key(0))
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -652,7 +652,7 @@ class TestFit:
             ({"optimiser": optax.GradientTransformation}, "found the class GradientTransformation"),
             ({"problem": NET}, "fit: the first argument must be a Problem; found MLP"),
             ({"problem": ONE}, ("no law of φ", "phis=")),
-            ({"basis": pdecl.MLP}, "fit: the basis is the class MLP"),
+            ({"basis": pdecl.nn.MLP}, "fit: the basis is the class MLP"),
             ({"basis": BASIS}, ("no numbers to train", "found the function")),
             ({"judge": [VALUE]}, ("`judge` must be a Problem", "found a list")),
             ({"watch": 3}, "`watch` must be a function of the basis; found 3"),
@@ -780,7 +780,10 @@ class TestStatuses:
         problem = pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: jnp.exp(u()) - 50, on=INSIDE)])
         constant = lambda x, phi: jnp.ones(1)
         solution = self.fails(
-            Status.NOT_CONVERGED, problem, constant, solver=pdecl.GaussNewton(max_steps=2, restarts=0)
+            Status.NOT_CONVERGED,
+            problem,
+            constant,
+            solver=pdecl.solvers.GaussNewton(max_steps=2, restarts=0),
         )
         assert solution.iterations == 2
         assert pdecl.solve(problem, constant).weights[0] == pytest.approx(np.log(50))

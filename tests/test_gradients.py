@@ -62,7 +62,7 @@ WHERE = jnp.linspace(0, 1, 7)[:, None]
 def answer(conditions, solver=None):
     """A number that depends on u at a few places, as a function of the network and of φ."""
     problem = pdecl.Problem(box, conditions)
-    solver = pdecl.GaussNewton(solver or pdecl.Cholesky(ridge=1e-6))
+    solver = pdecl.solvers.GaussNewton(solver or pdecl.solvers.Cholesky(ridge=1e-6))
     points = problem.draw(N)
 
     def value(inputs):
@@ -112,13 +112,14 @@ def test_each_kind_by_the_network_and_by_the_parameter(kind):
     check(answer(KINDS[kind]), (network(), PHI))
 
 
-@pytest.mark.parametrize("solver", [pdecl.QR(ridge=1e-6), pdecl.SVD(ridge=1e-6)])
+@pytest.mark.parametrize("solver", [pdecl.solvers.QR(ridge=1e-6), pdecl.solvers.SVD(ridge=1e-6)])
 def test_each_direct_solver(solver):
     check(answer(KINDS["all kinds"], solver), (network(), PHI))
 
 
 @pytest.mark.parametrize(
-    "solver", [pdecl.CG(ridge=1e-4), pdecl.GMRES(ridge=1e-4), pdecl.LSMR(ridge=1e-4)]
+    "solver",
+    [pdecl.solvers.CG(ridge=1e-4), pdecl.solvers.GMRES(ridge=1e-4), pdecl.solvers.LSMR(ridge=1e-4)],
 )
 def test_each_iterative_solver(solver):
     check(answer(KINDS["tall fit"], solver), (network(), PHI))
@@ -142,7 +143,7 @@ def test_a_nearly_dependent_basis_with_the_default_ridge():
 
     def loss(inputs):
         basis = functions(inputs[0])
-        outcome = weights_of(build(problem, basis, PHI, points), pdecl.GaussNewton())
+        outcome = weights_of(build(problem, basis, PHI, points), pdecl.solvers.GaussNewton())
         return jnp.log(build(problem, basis, PHI, fresh).objective(outcome.weights))
 
     flat = network(steepness=0.7)
@@ -168,7 +169,7 @@ def test_memory_of_the_gradient_does_not_grow_with_the_number_of_iterations():
     points = problem.draw(N)
 
     def value(parameters, max_steps):
-        solver = pdecl.GaussNewton(max_steps=max_steps)
+        solver = pdecl.solvers.GaussNewton(max_steps=max_steps)
         return weights_of(build(problem, functions(parameters), PHI, points), solver).weights.sum()
 
     def memory(max_steps):

@@ -16,7 +16,7 @@ from pdecl.system import build, linearise
 
 BOX = pdecl.Box(x=(-1, 1), y=(0, 3))
 VALUES = jr.normal(jr.key(0), (9, 7, 4))
-ELEMENTS = pdecl.ElementBasis(BOX, VALUES)
+ELEMENTS = pdecl.nn.ElementBasis(BOX, VALUES)
 WANTED = {(), (0,), (1,), (0, 1), (0, 0)}
 LATTICES = {
     "nodes": ((-1, 1, 9), (0, 3, 7)),
@@ -62,7 +62,7 @@ def test_rows_and_columns_are_evaluated_as_points_are(name):
 def test_in_one_and_in_three_dimensions():
     for d in (1, 3):
         box = pdecl.Box(**dict.fromkeys("xyz"[:d], (0, 1)))
-        basis = pdecl.ElementBasis(box, jr.normal(jr.key(d), (*(5, 6, 4)[:d], 2)))
+        basis = pdecl.nn.ElementBasis(box, jr.normal(jr.key(d), (*(5, 6, 4)[:d], 2)))
         lattice = ((0.1, 0.8, 4), (0.2, 0.95, 3), (0.05, 0.5, 5))[:d]
         wanted = set(itertools.chain([()], ((axis,) for axis in range(d))))
         at_points = basis.jets(jnp.asarray(lattice_points(lattice)), None, wanted)
@@ -75,7 +75,7 @@ def test_gradients_reach_the_values_both_ways():
     coords = jnp.asarray(lattice_points(lattice))
 
     def total(values, lattice):
-        basis = pdecl.ElementBasis(BOX, values)
+        basis = pdecl.nn.ElementBasis(BOX, values)
         found = bases.evaluate(basis, ("u",), coords, None, {(0,), ()}, lattice)
         return sum(jnp.sum(jnp.sin(part)) for part in found.values())
 
@@ -104,7 +104,7 @@ def test_an_energy_without_curvature_adds_no_rows(hold_jets):
     """½ u_x² − u: the second term has a slope alone; with both terms in one it is the same problem."""
     line = pdecl.Box(x=(0, 1))
     at = line.interior.gauss(2, cells=8)
-    hats = pdecl.ElementBasis(line, jnp.eye(9)[:, 1:-1])
+    hats = pdecl.nn.ElementBasis(line, jnp.eye(9)[:, 1:-1])
     slope, source = lambda u, z, phi: u.d("x") ** 2 / 2, lambda u, z, phi: -u()
     apart = pdecl.Problem(line, [pdecl.Energy(slope, on=at), pdecl.Energy(source, on=at)])
     joined = pdecl.Problem(line, [pdecl.Energy(lambda u, z, phi: slope(u, z, phi) - u(), on=at)])

@@ -28,7 +28,9 @@ def factors(C, ridge=1e-12):
 
 def shortest(C, d):
     asked = model(C=C, d=d)
-    return minimise(asked, jnp.full(C.shape[1], 1e-12), jnp.zeros(C.shape[1]), pdecl.Cholesky())[0]
+    return minimise(asked, jnp.full(C.shape[1], 1e-12), jnp.zeros(C.shape[1]), pdecl.solvers.Cholesky())[
+        0
+    ]
 
 
 def target(C, seed=1):

@@ -20,7 +20,7 @@ problem = pdecl.Problem(box, [value])
 
 def test_an_untrained_mlp_spans_its_size():
     """The functions differ from the start: all singular values count, and a smooth u is fitted well."""
-    basis = pdecl.MLP(problem, size=32, width=64, depth=2, key=jr.key(0))
+    basis = pdecl.nn.MLP(problem, size=32, width=64, depth=2, key=jr.key(0))
     values = jax.vmap(basis)(box.mesh(30, 30))
     assert values.shape == (900, 32)
     assert np.linalg.matrix_rank(values, tol=1e-6 * np.linalg.norm(values, 2)) == 32
@@ -33,20 +33,20 @@ def test_an_mlp_gives_each_unknown_functions_of_its_own():
     two = pdecl.Problem(
         box, [pdecl.Fit(lambda w, z, phi: w.u() + w.v.d("x"), on=box.interior)], unknowns=("u", "v")
     )
-    out = pdecl.MLP(two, size=5, width=16, depth=1, key=jr.key(0))(jnp.zeros(2))
+    out = pdecl.nn.MLP(two, size=5, width=16, depth=1, key=jr.key(0))(jnp.zeros(2))
     assert {name: values.shape for name, values in out.items()} == {"u": (5,), "v": (5,)}
     assert not np.allclose(out["u"], out["v"])
 
 
 def test_more_functions_than_the_last_layer_can_span_are_warned_about():
     with pytest.warns(UserWarning, match="at most 9 dimensions"):
-        pdecl.MLP(problem, size=10, width=8, depth=1, key=jr.key(0))
+        pdecl.nn.MLP(problem, size=10, width=8, depth=1, key=jr.key(0))
 
 
 @pytest.mark.parametrize("bad", [{"size": 0}, {"size": 4, "width": -1}, {"size": 4, "depth": 0}])
 def test_sizes_must_be_positive(bad):
     with pytest.raises(ValueError, match="at least 1"):
-        pdecl.MLP(problem, key=jr.key(0), **bad)
+        pdecl.nn.MLP(problem, key=jr.key(0), **bad)
 
 
 def test_any_equinox_module_is_a_basis():
@@ -63,7 +63,7 @@ def test_any_equinox_module_is_a_basis():
 
 
 def test_a_float32_network_under_a_float64_solve():
-    basis = pdecl.MLP(problem, size=16, width=16, depth=1, key=jr.key(0))
+    basis = pdecl.nn.MLP(problem, size=16, width=16, depth=1, key=jr.key(0))
     single = jax.tree.map(lambda x: x.astype(jnp.float32) if eqx.is_inexact_array(x) else x, basis)
     cast = lambda x, phi: single(x.astype(jnp.float32), phi)
     solution = pdecl.solve(problem, cast)
@@ -89,7 +89,7 @@ def poisson(on, wall):
 def test_a_basis_on_a_grid_goes_through_the_same_door():
     """Stencils of second order are exact for these polynomials, so the solution is too."""
     x, y = jnp.meshgrid(jnp.linspace(0, 1, 9), jnp.linspace(0, 1, 11), indexing="ij")
-    basis = pdecl.GridBasis(square, polynomials(x, y))
+    basis = pdecl.nn.GridBasis(square, polynomials(x, y))
     nodes = jnp.stack([x[1:-1, 1:-1].ravel(), y[1:-1, 1:-1].ravel()], axis=-1)
     edge = jnp.stack([x.ravel(), y.ravel()], axis=-1)
     edge = edge[(edge * (1 - edge)).prod(axis=1) == 0]
@@ -103,7 +103,7 @@ def test_a_basis_on_a_grid_goes_through_the_same_door():
 def test_stencils_converge_at_second_order():
     def error(n):
         x, y = jnp.meshgrid(jnp.linspace(0, 1, n), jnp.linspace(0, 1, n), indexing="ij")
-        basis = pdecl.GridBasis(square, (jnp.sin(3 * x) * jnp.exp(y))[..., None])
+        basis = pdecl.nn.GridBasis(square, (jnp.sin(3 * x) * jnp.exp(y))[..., None])
         nodes = jnp.stack([x.ravel(), y.ravel()], axis=-1)
         found = basis.jets(nodes, None, {(0,), (0, 0), (0, 1), (1, 1, 1)})
         exact = {
@@ -122,7 +122,7 @@ def test_a_grid_basis_can_be_a_network_of_phi():
     """A function from φ to values on the grid, evaluated for each φ of a batch."""
     axis = jnp.linspace(0, 1, 12)
     x, y = jnp.meshgrid(axis, axis, indexing="ij")
-    basis = pdecl.GridBasis(square, lambda phi: polynomials(phi * x, y))
+    basis = pdecl.nn.GridBasis(square, lambda phi: polynomials(phi * x, y))
     on = pdecl.Points(square.interior.grid(8).draw(None, 0).coords)
     stated = pdecl.Problem(
         square,
@@ -137,7 +137,7 @@ def test_elements_are_galerkins_method_where_the_coefficient_jumps():
     """−(ν u')' = 1 with ν jumping from 1 to 10 at ½: all hat functions give the exact nodal values."""
     line = pdecl.Box(x=(0, 1))
     n = 21
-    hats = pdecl.ElementBasis(line, jnp.eye(n)[:, 1:-1])
+    hats = pdecl.nn.ElementBasis(line, jnp.eye(n)[:, 1:-1])
     nu = lambda x: jnp.where(x < 0.5, 1.0, 10.0)
     stated = pdecl.Problem(
         line,
@@ -161,7 +161,7 @@ def test_elements_are_galerkins_method_where_the_coefficient_jumps():
 
 def test_values_of_the_wrong_shape_are_refused():
     with pytest.raises(ValueError, match=r"n_x, n_y, N"):
-        pdecl.solve(problem, pdecl.GridBasis(box, jnp.ones((5, 7))))
+        pdecl.solve(problem, pdecl.nn.GridBasis(box, jnp.ones((5, 7))))
 
 
 def initial(z, phi):
@@ -174,24 +174,26 @@ field = pdecl.Problem(
     parameter=lambda key: jr.normal(key, (8, 8)),
 )
 scalar = pdecl.Problem(box, [value], parameter=jr.uniform)
-mlp = pdecl.MLP(scalar, 3, 4, 1, key=jr.key(0))
-fno = pdecl.FNO(field, 3, 4, 1, 2, slopes=True, key=jr.key(0))
+mlp = pdecl.nn.MLP(scalar, 3, 4, 1, key=jr.key(0))
+fno = pdecl.nn.FNO(field, 3, 4, 1, 2, slopes=True, key=jr.key(0))
 
 
 @pytest.mark.parametrize(
     "basis",
     [
         mlp,
-        pdecl.MLP(scalar, 3, 4, 1, jax.nn.silu, features=pdecl.Periodic(scalar, "x"), key=jr.key(0)),
-        pdecl.DeepONet(scalar, 3, 4, 1, key=jr.key(0)),
-        pdecl.GatedDeepONet(scalar, 3, 4, 1, key=jr.key(0)),
-        pdecl.Modulated(scalar, 3, 4, 1, code=2, key=jr.key(0)),
+        pdecl.nn.MLP(
+            scalar, 3, 4, 1, jax.nn.silu, features=pdecl.nn.Periodic(scalar, "x"), key=jr.key(0)
+        ),
+        pdecl.nn.DeepONet(scalar, 3, 4, 1, key=jr.key(0)),
+        pdecl.nn.GatedDeepONet(scalar, 3, 4, 1, key=jr.key(0)),
+        pdecl.nn.Modulated(scalar, 3, 4, 1, code=2, key=jr.key(0)),
         fno,
-        pdecl.ElementBasis(square, pdecl.Products(fno, degree=1)),
-        pdecl.Mollified(mlp, box.faces()),
-        pdecl.ExactInitial(mlp, box.face(y=0), initial),
-        pdecl.InSingle(mlp),
-        pdecl.networks.Thinned(fno, 4),
+        pdecl.nn.ElementBasis(square, pdecl.nn.Products(fno, degree=1)),
+        pdecl.nn.Mollified(mlp, box.faces()),
+        pdecl.nn.ExactInitial(mlp, box.face(y=0), initial),
+        pdecl.nn.InSingle(mlp),
+        pdecl.nn.Thinned(fno, 4),
     ],
     ids=lambda basis: type(basis).__name__,
 )

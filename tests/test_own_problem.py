@@ -151,7 +151,7 @@ problem = pdecl.Problem(
     parameter=lambda key: {"c": 1 + jr.uniform(key, (2,)), "size": {"p": jr.uniform(key)}},
     unknowns=("p", "q"),
 )
-network = lambda problem, key: pdecl.MLP(problem, 100, 100, 1, key=key)
+network = lambda problem, key: pdecl.nn.MLP(problem, 100, 100, 1, key=key)
 """  # fmt: skip
 
 

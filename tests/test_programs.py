@@ -20,11 +20,18 @@ from test_gradients import KINDS, PHI, N, answer, functions, network
 import pdecl
 from pdecl import lapack
 from pdecl.experiment import solver_of
+from pdecl.family.bound import bound
 from pdecl.problems.burgers.cole_hopf import cole_hopf
 from pdecl.problems.burgers.reference import etdrk4
 from pdecl.solvers import nearly_square, triangular
 
-SOLVERS = [pdecl.QR(), pdecl.SVD(), pdecl.CG(), pdecl.GMRES(), pdecl.LSMR()]
+SOLVERS = [
+    pdecl.solvers.QR(),
+    pdecl.solvers.SVD(),
+    pdecl.solvers.CG(),
+    pdecl.solvers.GMRES(),
+    pdecl.solvers.LSMR(),
+]
 BATCH = 3
 
 
@@ -152,7 +159,7 @@ def programs_of(tmp_path):
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
 def test_a_step_of_training(optimiser, programs_of):
     problem = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["equalities and fit"], parameter=lambda key: PHI)
-    basis = pdecl.MLP(problem, size=N, width=8, depth=1, key=jr.key(0))
+    basis = pdecl.nn.MLP(problem, size=N, width=8, depth=1, key=jr.key(0))
     steps = {"adam": optax.adam(1e-3), "muon": optax.contrib.muon(1e-3)}[optimiser]
     texts = programs_of(lambda: pdecl.fit(problem, basis, steps, steps=1, batch=BATCH, key=jr.key(1)))
     assert sum(map(calls, texts))
@@ -171,7 +178,7 @@ def test_a_shipped_basis_and_its_bound(problem):
     def both(basis, phi):
         solver = solver_of(trained.experiment)
         solution = pdecl.solve(stated, basis, phi, batch=True, points=points, solver=solver, throw=False)
-        return solution.weights, pdecl.bound(trained.law, solution, throw=False).bound
+        return solution.weights, bound(trained.law, solution, throw=False).bound
 
     text = lowered(both, trained.basis, phi)
     assert calls(text)

@@ -10,6 +10,7 @@ import pytest
 
 import pdecl
 from pdecl.experiment import basis_of, keys_of
+from pdecl.family.bound import bound
 from pdecl.presets import preset
 from pdecl.problems import Burgers, Convection
 from pdecl.problems.burgers.waves import Waves
@@ -188,7 +189,7 @@ def test_families_have_the_size_they_say():
 
 
 def test_burgers_is_refined_by_more_functions(monkeypatch):
-    coarse = partial(pdecl.bound, cells=6, points=64)  # smooth functions; for time's sake
+    coarse = partial(bound, cells=6, points=64)  # smooth functions; for time's sake
     monkeypatch.setattr("pdecl.trained.bound", coarse)
     monkeypatch.setattr(Burgers, "further", lambda self, size: (Waves(5, 6),))
     model = small("burgers")

@@ -169,7 +169,7 @@ def test_zero_that_solves_the_pde_but_not_its_data_is_told():
         pdecl.Fit(lambda u, z, phi: u.d("x") - u() ** 2, on=LINE.interior, name="equation"),
         pdecl.Fit(lambda u, z, phi: u() - 1, on=LINE.face(x=0), weight=1e-6, name="start"),
     ]
-    solver = pdecl.GaussNewton(max_steps=200)
+    solver = pdecl.solvers.GaussNewton(max_steps=200)
     solution = pdecl.solve(
         pdecl.Problem(LINE, conditions), chebyshev(LINE, 3), solver=solver, throw=False
     )

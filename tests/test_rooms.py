@@ -57,7 +57,7 @@ def test_nothing_is_imported_late_to_dodge_a_cycle(path):
 
 # Lower rooms first; a room imports none that comes later.
 ROOMS = (
-    {"points", "rules", "domain", "condition", "problem", "jet", "basis", "grid", "networks"},
+    {"points", "rules", "domain", "condition", "problem", "jet", "basis", "grid", "networks", "nn"},
     {
         "system",
         "solvers",
@@ -73,7 +73,7 @@ ROOMS = (
     {"bounds", "loss", "train", "history", "checkpoint", "figures"},
     {"family"},
     {"problems", "dataset", "published", "experiment", "presets"},
-    {"trained", "evaluate", "refine", "compiled"},
+    {"trained", "evaluate", "refine", "compiled", "load"},
     {"streaming", "runs"},
     {"report", "results", "pictures"},
     {"cli"},

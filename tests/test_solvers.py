@@ -19,12 +19,12 @@ from pdecl.system import Model
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
 # rows of condition number 100.
 SOLVERS = {
-    "cholesky": (pdecl.Cholesky(), 1e-9),
-    "qr": (pdecl.QR(), 1e-9),
-    "svd": (pdecl.SVD(), 1e-9),
-    "cg": (pdecl.CG(), 1e-7),
-    "gmres": (pdecl.GMRES(), 1e-7),
-    "lsmr": (pdecl.LSMR(), 1e-7),
+    "cholesky": (pdecl.solvers.Cholesky(), 1e-9),
+    "qr": (pdecl.solvers.QR(), 1e-9),
+    "svd": (pdecl.solvers.SVD(), 1e-9),
+    "cg": (pdecl.solvers.CG(), 1e-7),
+    "gmres": (pdecl.solvers.GMRES(), 1e-7),
+    "lsmr": (pdecl.solvers.LSMR(), 1e-7),
 }
 DIRECT = [name for name, (solver, _) in SOLVERS.items() if solver.direct]
 every_solver = pytest.mark.parametrize("name", SOLVERS)
@@ -186,7 +186,7 @@ def test_refinement_wins_back_what_the_gram_matrix_loses():
     A = matrix(60, 20, condition=1e5)
     exact = np.random.default_rng(1).normal(size=20)
     plain = np.linalg.solve(A.T @ A, A.T @ (A @ exact))
-    refined = solve(pdecl.Cholesky(), ridge=1e-20, A=A, b=A @ exact)
+    refined = solve(pdecl.solvers.Cholesky(), ridge=1e-20, A=A, b=A @ exact)
     assert relative(refined, exact) < 1e-9
     assert relative(refined, exact) < 0.01 * relative(plain, exact)
 
@@ -210,7 +210,7 @@ def test_many_functions_in_a_batch(nested):
     A = jnp.stack([jnp.asarray(matrix(n, N, seed=seed)) for seed in range(count)])
     b = jnp.asarray(np.random.default_rng(1).normal(size=(count, n)))
     ridge, nothing = jnp.full(N, 1e-14), jnp.zeros(N)
-    one = lambda A, b: minimise(model(A=A, b=b), ridge, nothing, pdecl.Cholesky())[0]
+    one = lambda A, b: minimise(model(A=A, b=b), ridge, nothing, pdecl.solvers.Cholesky())[0]
     value = lambda A, b: jnp.sum(jnp.sin(one(A, b)))
     solved, pulled = (jax.vmap(each) for each in (one, jax.grad(value)))
     if nested:
@@ -239,7 +239,7 @@ def test_a_gram_operator_is_inverted(name):
     assert bool(effort.converged)
 
 
-@pytest.mark.parametrize("solver", [pdecl.CG(max_steps=2), pdecl.LSMR(max_steps=2)])
+@pytest.mark.parametrize("solver", [pdecl.solvers.CG(max_steps=2), pdecl.solvers.LSMR(max_steps=2)])
 def test_an_iterative_solver_that_gives_up_says_so(solver):
     gram = Gram(((lx.MatrixLinearOperator(jnp.asarray(matrix(30, 10))), None),), jnp.full(10, 1e-8))
     _, effort = solver.apply(None, gram, jnp.ones(10))
@@ -247,7 +247,15 @@ def test_an_iterative_solver_that_gives_up_says_so(solver):
 
 
 @pytest.mark.parametrize(
-    "kind", [pdecl.Cholesky, pdecl.QR, pdecl.SVD, pdecl.CG, pdecl.GMRES, pdecl.LSMR]
+    "kind",
+    [
+        pdecl.solvers.Cholesky,
+        pdecl.solvers.QR,
+        pdecl.solvers.SVD,
+        pdecl.solvers.CG,
+        pdecl.solvers.GMRES,
+        pdecl.solvers.LSMR,
+    ],
 )
 @pytest.mark.parametrize("ridge", [0.0, -1e-3, 2.0])
 def test_a_ridge_that_makes_no_sense_is_refused(kind, ridge):
@@ -267,7 +275,7 @@ def test_the_fit_is_stationary_for_any_shape_and_scale(shape, seed, exponent):
     """∇F = Aᵀ(Aω − b) + ridge·ω vanishes, whatever the shape and the size of the data."""
     rng = np.random.default_rng(seed)
     A, b = rng.normal(size=shape), 10.0**exponent * rng.normal(size=shape[0])
-    x = solve(pdecl.Cholesky(), ridge=1e-6, A=A, b=b)
+    x = solve(pdecl.solvers.Cholesky(), ridge=1e-6, A=A, b=b)
     assert np.linalg.norm(A.T @ (A @ x - b) + 1e-6 * x) <= 1e-10 * np.linalg.norm(A.T @ b)
 
 
@@ -278,7 +286,7 @@ def test_equalities_hold_and_multipliers_balance_the_fit(triple, seed):
     rng = np.random.default_rng(seed)
     A, b, C, d = (rng.normal(size=s) for s in [(n, N), (n,), (m, N), (m,)])
     parts = model(A=A, b=b, C=C, d=d)
-    x, y = map(np.asarray, _minimise(parts, jnp.full(N, 1e-6), pdecl.Cholesky())[:2])
+    x, y = map(np.asarray, _minimise(parts, jnp.full(N, 1e-6), pdecl.solvers.Cholesky())[:2])
     scale = np.linalg.norm(A.T @ b) + np.linalg.norm(C.T @ y)
     assert np.abs(C @ x - d).max() <= 1e-8 * scale * np.linalg.cond(C) ** 2
     assert (

@@ -110,7 +110,7 @@ class TestReaction:
             polynomials(14, 10),
             jnp.array([11.0]),
             batch=True,
-            solver=pdecl.GaussNewton(max_steps=10, restarts=restarts),
+            solver=pdecl.solvers.GaussNewton(max_steps=10, restarts=restarts),
             throw=False,
         )
         assert ask(0).status == [Status.NOT_CONVERGED]

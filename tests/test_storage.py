@@ -53,7 +53,7 @@ def test_the_header_says_how_it_was_made(file):
 def test_a_network_of_ones_own_is_saved_and_filled(tmp_path):
     own = {"scale": jnp.arange(3.0), "name": "mine"}
     pdecl.save(tmp_path / "own.safetensors", own, {"note": "a trial"})
-    filled = pdecl.load_into({"scale": jnp.zeros(3), "name": "mine"}, tmp_path / "own.safetensors")
+    filled = pdecl.load(tmp_path / "own.safetensors", basis={"scale": jnp.zeros(3), "name": "mine"})
     assert np.array_equal(filled["scale"], own["scale"])
     assert storage.recipe_in(tmp_path / "own.safetensors")["note"] == "a trial"
     with pytest.raises(pdecl.ModelFileError, match="which experiment made it"):
@@ -71,7 +71,7 @@ def test_a_network_of_ones_own_is_saved_and_filled(tmp_path):
 def test_another_network_is_refused(tmp_path, like, message):
     pdecl.save(tmp_path / "own.safetensors", {"scale": jnp.arange(3.0)})
     with pytest.raises(pdecl.ModelFileError, match=message):
-        pdecl.load_into(like, tmp_path / "own.safetensors")
+        pdecl.load(tmp_path / "own.safetensors", basis=like)
 
 
 def test_damaged_and_foreign_files_are_named(file, tmp_path):
@@ -97,7 +97,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(pdecl.ModelFileError, match=r"own\.safetensors"):
-            pdecl.load_into(own, path)
+            pdecl.load(path, basis=own)
         with pytest.raises(pdecl.ModelFileError, match=r"own\.safetensors"):
             storage.recipe_in(path)
 
@@ -127,7 +127,7 @@ def test_bases_that_come_along_have_a_checksum(name, tmp_path):
 def test_numbers_that_are_not_finite_are_not_loaded(tmp_path):
     pdecl.save(tmp_path / "bad.safetensors", {"scale": jnp.array([1.0, jnp.nan])})
     with pytest.raises(pdecl.ModelFileError, match="NaN or infinite"):
-        pdecl.load_into({"scale": jnp.zeros(2)}, tmp_path / "bad.safetensors")
+        pdecl.load(tmp_path / "bad.safetensors", basis={"scale": jnp.zeros(2)})
 
 
 @pytest.mark.parametrize("name", families())

@@ -71,8 +71,8 @@ FIELD = pdecl.Problem(
     parameter=lambda key: jr.normal(key, (5, 6)),
 )
 KEY = jr.key(0)
-MLP = pdecl.MLP(PROBLEM, 1000, 1000, 1, key=KEY)
-FNO = pdecl.FNO(FIELD, 3, 4, 1, 2, slopes=True, key=KEY)
+MLP = pdecl.nn.MLP(PROBLEM, 1000, 1000, 1, key=KEY)
+FNO = pdecl.nn.FNO(FIELD, 3, 4, 1, 2, slopes=True, key=KEY)
 HISTORY = pdecl.History(
     loss=[2.0, 1.0],
     seconds=[3.0, 3.5],
@@ -98,19 +98,19 @@ PRINTED = [
      ["Points: 12 of 2", "0 to 1, 0 to 2", "value (12,)"]),
     (MLP, ["1,000 functions for each of u, v", "2 → 1000 → 2000, tanh", "x, t from -1 to 1",
            "sees φ      no", "2,005,000, float64"]),
-    (pdecl.MLP(FIELD, 3, 4, 1, features=pdecl.Periodic(FIELD, "x", waves=2), key=KEY),
+    (pdecl.nn.MLP(FIELD, 3, 4, 1, features=pdecl.nn.Periodic(FIELD, "x", waves=2), key=KEY),
      ["3 functions for u", "waves in x, up to 2"]),
-    (pdecl.DeepONet(FIELD, 3, 4, 1, key=KEY), ["DeepONet: 3", "branch      30 → 4 → 3, tanh"]),
-    (pdecl.GatedDeepONet(FIELD, 3, 4, 1, key=KEY), ["GatedDeepONet: 3", "sees φ      yes"]),
-    (pdecl.Modulated(FIELD, 3, 4, 1, code=2, key=KEY), ["Modulated: 3", "a code: 30 → 4 → 4 → 2"]),
-    (pdecl.ElementBasis(BOX, pdecl.Products(FNO, 1)),
+    (pdecl.nn.DeepONet(FIELD, 3, 4, 1, key=KEY), ["DeepONet: 3", "branch      30 → 4 → 3, tanh"]),
+    (pdecl.nn.GatedDeepONet(FIELD, 3, 4, 1, key=KEY), ["GatedDeepONet: 3", "sees φ      yes"]),
+    (pdecl.nn.Modulated(FIELD, 3, 4, 1, code=2, key=KEY), ["Modulated: 3", "a code: 30 → 4 → 4 → 2"]),
+    (pdecl.nn.ElementBasis(BOX, pdecl.nn.Products(FNO, 1)),
      ["ElementBasis over Box", "Products: 9", "FNO: 3 functions", "1 of 4 channels, 2 modes, gelu"]),
-    (pdecl.GridBasis(BOX, jnp.ones((5, 6, 2))), ["GridBasis over Box", "2 on 5 × 6 nodes"]),
-    (pdecl.Creased(MLP, FIELD, 2, blur=0.5), ["the last 2", "blur     0.5", "basis    MLP: 1,000"]),
-    (pdecl.Mollified(lambda x, phi: x, BOX.faces()), ["zero on  all faces", "the function <lambda>"]),
-    (pdecl.ExactInitial(pdecl.InSingle(MLP), BOX.face(t=0), lambda z, phi: 0.0),
+    (pdecl.nn.GridBasis(BOX, jnp.ones((5, 6, 2))), ["GridBasis over Box", "2 on 5 × 6 nodes"]),
+    (pdecl.nn.Creased(MLP, FIELD, 2, blur=0.5), ["the last 2", "blur     0.5", "basis    MLP: 1,000"]),
+    (pdecl.nn.Mollified(lambda x, phi: x, BOX.faces()), ["zero on  all faces", "the function <lambda>"]),
+    (pdecl.nn.ExactInitial(pdecl.nn.InSingle(MLP), BOX.face(t=0), lambda z, phi: 0.0),
      ["exact on  t = 0", "InSingle: evaluated in float32", "MLP: 1,000"]),
-    (pdecl.networks.Thinned(FNO, 4), ["Thinned: 4 nodes a side", "FNO: 3"]),
+    (pdecl.nn.Thinned(FNO, 4), ["Thinned: 4 nodes a side", "FNO: 3"]),
     (HISTORY, ["History of 2 steps", "2 at first, 1 at last", "3.5, 3.0 of them compiling",
                "0.5 at last, least 0.25 at step 1"]),
     (pdecl.History(), ["History of 0 steps"]),

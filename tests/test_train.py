@@ -35,7 +35,7 @@ def error(basis, phis):
 
 
 def test_training_lowers_the_error_on_unseen_parameters():
-    basis = pdecl.MLP(decay, size=5, width=8, depth=2, key=jr.key(0))
+    basis = pdecl.nn.MLP(decay, size=5, width=8, depth=2, key=jr.key(0))
     unseen = decay.sample(jr.key(5), 20)
     trained, history = pdecl.fit(
         decay, basis, optax.adam(5e-3), steps=150, key=jr.key(1), progress=False
@@ -46,7 +46,7 @@ def test_training_lowers_the_error_on_unseen_parameters():
 
 
 def test_the_same_key_gives_the_same_weights():
-    basis = pdecl.MLP(decay, size=4, width=8, depth=1, key=jr.key(0))
+    basis = pdecl.nn.MLP(decay, size=4, width=8, depth=1, key=jr.key(0))
     run = lambda: pdecl.fit(decay, basis, optax.sgd(1e-3), steps=3, key=jr.key(1), progress=False)[0]
     for a, b in zip(*map(jax.tree.leaves, (run(), run())), strict=True):
         assert a is b or np.array_equal(a, b)
@@ -61,12 +61,12 @@ def test_an_energy_is_its_own_loss():
     )
 
     class Pinned(eqx.Module):
-        net: pdecl.MLP
+        net: pdecl.nn.MLP
 
         def __call__(self, x, phi):
             return x[0] * self.net(x, phi)
 
-    pinned = Pinned(pdecl.MLP(rod, size=1, width=8, depth=1, key=jr.key(0)))
+    pinned = Pinned(pdecl.nn.MLP(rod, size=1, width=8, depth=1, key=jr.key(0)))
     trained, _ = pdecl.fit(rod, pinned, optax.adam(1e-2), steps=150, key=jr.key(1), progress=False)
     solution = pdecl.solve(rod, trained, 1.5)
     assert solution.residual["Energy 0"] == pytest.approx(-(1.5**2) / 6, rel=2e-3)
@@ -84,7 +84,7 @@ def train(basis, steps=4, optimiser=None, **options):
 
 
 def small(**options):
-    return pdecl.MLP(decay, size=4, width=8, depth=1, key=jr.key(0), **options)
+    return pdecl.nn.MLP(decay, size=4, width=8, depth=1, key=jr.key(0), **options)
 
 
 def leaves(basis):
@@ -133,7 +133,7 @@ def test_the_last_good_state_is_kept_when_a_step_fails():
 class Wave(eqx.Module):
     """A network that proposes weights of its own: what a soft model needs."""
 
-    trunk: pdecl.MLP
+    trunk: pdecl.nn.MLP
     branch: eqx.nn.MLP
 
     def __call__(self, x, phi):
@@ -212,7 +212,7 @@ def test_one_compilation_for_the_whole_run():
     traces = []
 
     class Counting(eqx.Module):
-        inner: pdecl.MLP
+        inner: pdecl.nn.MLP
         scale: jax.Array
 
         def __call__(self, x, phi):
@@ -357,7 +357,7 @@ def test_the_gradient_of_the_hard_loss_goes_through_the_layer_where_it_has_to(co
     @jax.jit
     def loss(steepness):
         basis = lambda x, phi: jnp.sin(steepness * x)
-        solver = pdecl.GaussNewton(pdecl.Cholesky())
+        solver = pdecl.solvers.GaussNewton(pdecl.solvers.Cholesky())
         return hard(problem, problem, basis, None, points, fresh, solver)[0]
 
     slope = (loss(2.0 + 1e-5) - loss(2.0 - 1e-5)) / 2e-5

@@ -1,5 +1,7 @@
 """pdecl: neural networks that obey partial differential equations."""
 
+from . import nn as nn
+from . import solvers as solvers
 from .adaptive import Adaptive as Adaptive
 from .bounds import ErrorBound as ErrorBound
 from .bounds import Estimator as Estimator
@@ -8,8 +10,6 @@ from .checkpoint import CheckpointError as CheckpointError
 from .checkpoint import Checkpoints as Checkpoints
 from .compiled import Compiled as Compiled
 from .compiled import compile as compile
-from .compiled import examine as examine
-from .compiled import load_compiled as load_compiled
 from .compiled import recommend as recommend
 from .condition import Energy as Energy
 from .condition import Enforce as Enforce
@@ -17,21 +17,9 @@ from .condition import Fit as Fit
 from .domain import Box as Box
 from .evaluate import evaluate as evaluate
 from .family import Family as Family
-from .family.bound import bound as bound
-from .grid import ElementBasis as ElementBasis
-from .grid import GridBasis as GridBasis
+from .family import Network as Network
 from .history import History as History
-from .networks import FNO as FNO
-from .networks import MLP as MLP
-from .networks import Creased as Creased
-from .networks import DeepONet as DeepONet
-from .networks import ExactInitial as ExactInitial
-from .networks import GatedDeepONet as GatedDeepONet
-from .networks import InSingle as InSingle
-from .networks import Modulated as Modulated
-from .networks import Mollified as Mollified
-from .networks import Periodic as Periodic
-from .networks import Products as Products
+from .load import load as load
 from .points import Points as Points
 from .problem import Problem as Problem
 from .refine import Means as Means
@@ -40,19 +28,10 @@ from .refine import refine as refine
 from .solve import Solution as Solution
 from .solve import propose as propose
 from .solve import solve as solve
-from .solvers import CG as CG
-from .solvers import GMRES as GMRES
-from .solvers import LSMR as LSMR
-from .solvers import QR as QR
-from .solvers import SVD as SVD
-from .solvers import Cholesky as Cholesky
-from .solvers import GaussNewton as GaussNewton
 from .status import SolveError as SolveError
 from .status import Status as Status
 from .storage import ModelFileError as ModelFileError
-from .storage import load_into as load_into
 from .storage import save as save
 from .train import TrainingError as TrainingError
 from .train import fit as fit
 from .trained import Trained as Trained
-from .trained import load as load

@@ -85,7 +85,7 @@ class Trained(Summarised):
 
     def bound(self, solution: Solution, **options: Any) -> ErrorBound:
         """How wrong this basis' solutions may be, hard or soft: a bound where the family has one, whose
-        `options` are those of `pdecl.bound`; else an estimate."""
+        `options` set its quadrature; else an estimate."""
         if self.law.bound is not None:
             return bound(self.law, solution, **options)
         return self.estimator(solution)
@@ -143,13 +143,13 @@ def load(name: str | os.PathLike[str], problem: Family | str | None = None) -> T
     recipe = storage.recipe_in(path)
     if recipe.get("kind") == COMPILED:
         raise storage.ModelFileError(
-            f"{path} holds a compiled solver, not a trained basis: read it with pdecl.load_compiled, or "
+            f"{path} holds a compiled solver, not a trained basis: pdecl.load reads both; or "
             "give it to `pdecl solve`. For anything else take the basis that it was compiled from."
         )
     if "experiment" not in recipe:
         raise storage.ModelFileError(
             f"{path} does not say which experiment made it; fill a network of your own with "
-            "pdecl.load_into(basis, path)."
+            "pdecl.load(path, basis=network)."
         )
     experiment = experiment_in(recipe, path, problem)
     return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))

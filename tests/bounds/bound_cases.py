@@ -41,7 +41,7 @@ def bumps(count):
     one = np.sin(np.pi * np.arange(1, count + 1) * nodes[:, None])
     one[[0, -1]] = 0
     values = np.einsum("xi,yj->xyij", one, one).reshape(DARCY.grid, DARCY.grid, -1)
-    return pdecl.ElementBasis(pdecl.Box(x=(0, 1), y=(0, 1)), jnp.asarray(values))
+    return pdecl.nn.ElementBasis(pdecl.Box(x=(0, 1), y=(0, 1)), jnp.asarray(values))
 
 
 def given(law, basis, phi, weights=None, **statement):

@@ -125,7 +125,7 @@ def test_it_says_what_is_within_a_tolerance(case):
 
 def test_an_untrained_network():
     law = Convection()
-    network = pdecl.MLP(law.problem(), 16, 16, 1, key=jr.key(1))
+    network = pdecl.nn.MLP(law.problem(), 16, 16, 1, key=jr.key(1))
     solution = cases.fitted(law, network, law.sample(7, 2))
     error = cases.true_error(law, np.asarray(solution.phi), solution)
     assert (error <= bounded(solution, "convection").bound).all()
@@ -163,7 +163,7 @@ class TestExactSolutions:
         nu = law.sample(7, 2)
         box = law.problem().domain
         for k in range(2):
-            basis = pdecl.ElementBasis(box, jnp.asarray(law.reference(nu)[k])[..., None])
+            basis = pdecl.nn.ElementBasis(box, jnp.asarray(law.reference(nu)[k])[..., None])
             assert bound(law, cases.given(law, basis, nu[k : k + 1])).relative[0] < 1e-9
 
 
@@ -347,7 +347,7 @@ def test_jumps_at_the_seam_count():
 
 def test_walls_that_are_not_zero_count():
     law = cases.DARCY
-    constant = pdecl.ElementBasis(law.problem().domain, jnp.ones((law.grid, law.grid, 1)))
+    constant = pdecl.nn.ElementBasis(law.problem().domain, jnp.ones((law.grid, law.grid, 1)))
     solution = cases.given(law, constant, law.sample(7, 2))
     found = bound(law, solution)
     error = cases.true_error(law, np.asarray(solution.phi), solution)

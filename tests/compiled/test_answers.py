@@ -109,7 +109,7 @@ def test_what_is_not_converged_is_said(reduced, fresh):
 
 def test_a_basis_that_sees_phi():
     problem = stated(nonlinear=False)
-    basis = pdecl.Modulated(problem, size=14, width=WIDTH, depth=1, key=jr.key(4))
+    basis = pdecl.nn.Modulated(problem, size=14, width=WIDTH, depth=1, key=jr.key(4))
     phis = problem.sample(jr.key(2), 8)
     solver = compile(problem, basis, phis, points=40, at=problem.domain.mesh(5, 4))
     assert 38 <= solver.rows <= 42
@@ -131,7 +131,7 @@ def test_an_energy_keeps_its_quadrature():
         [pdecl.Energy(energy, on=box.interior.gauss(30))],
         parameter=lambda key: jr.uniform(key, (2,), minval=0.5, maxval=1.5),
     )
-    basis = pdecl.Mollified(network(problem, 12), box.faces())
+    basis = pdecl.nn.Mollified(network(problem, 12), box.faces())
     solver = compile(problem, basis, problem.sample(jr.key(0), 24), functions=6)
     assert solver.core.jets is not None
     assert len(solver.core.sets[0]) == 30
@@ -141,7 +141,7 @@ def test_an_energy_keeps_its_quadrature():
 def test_a_basis_with_exact_initial_data():
     problem = stated(nonlinear=False)
     start = lambda z, phi: phi[1] * jnp.sin(jnp.pi * z.x) + phi[2] * jnp.sin(2 * jnp.pi * z.x)
-    basis = pdecl.ExactInitial(network(problem, 20), problem.domain.face(t=0), start)
+    basis = pdecl.nn.ExactInitial(network(problem, 20), problem.domain.face(t=0), start)
     phis, at = problem.sample(jr.key(2), 8), problem.domain.mesh(5, 4)
     solver = compile(problem, basis, phis, route="all", at=at)
     full = full_answers(problem, basis, phis, at)[:2]

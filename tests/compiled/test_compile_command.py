@@ -42,7 +42,7 @@ def made(model):
 
 def test_the_file_is_the_solver_that_was_described(made, model):
     out, told = made
-    solver = pdecl.load_compiled(out)
+    solver = pdecl.load(out)
     assert told["functions"] == {"layer": 12, "compiled": 6}
     assert told["functions"]["compiled"] == solver.functions
     assert told["rows"]["compiled"] == solver.rows < told["rows"]["layer"]
@@ -54,7 +54,7 @@ def test_the_file_is_the_solver_that_was_described(made, model):
 
 def test_the_error_is_that_of_unseen_phi(made):
     out, told = made
-    solver, phi = pdecl.load_compiled(out), trained().law.sample(5, 30)
+    solver, phi = pdecl.load(out), trained().law.sample(5, 30)
     at = solver.core.problem.domain.mesh(21, 21)
     full = trained().solve(phi, throw=False)(at)
     errors = relative_l2(np.asarray(solver(phi)(at)), np.asarray(full))
@@ -65,7 +65,7 @@ def test_an_error_is_asked_for_and_a_table_printed(model, tmp_path):
     out = tmp_path / "new" / "fast.safetensors"
     result = run("compile", model, "--error", 0.9, "--phis", 24, "--out", out)
     assert result.exit_code == 0, result.output
-    solver = pdecl.load_compiled(out)
+    solver = pdecl.load(out)
     assert solver.functions == 8  # the fewest that are tried
     for words in (
         "functions",
@@ -125,7 +125,7 @@ def test_models_that_cannot_be_compiled(made, tmp_path):
 def test_a_compiled_file_where_a_basis_is_wanted(made):
     result = run("evaluate", made[0])
     assert result.exit_code == 2
-    assert "pdecl.load_compiled" in result.output
+    assert "pdecl.load" in result.output
     assert "take the basis that it was compiled from" in result.output.replace("\n", " ")
 
 
@@ -143,4 +143,4 @@ def test_a_solver_of_ones_own_problem_is_for_python(reduced, tmp_path):
     reduced.save(tmp_path / "own.safetensors")
     result = run("solve", tmp_path / "own.safetensors", "--sample", "1,2")
     assert result.exit_code == 2
-    assert "pdecl.load_compiled(path, problem, basis)" in result.output.replace("\n", " ")
+    assert "pdecl.load(path, problem, basis=basis)" in result.output.replace("\n", " ")

@@ -152,7 +152,7 @@ def test_settings_are_recommended(study):
 
 def test_what_is_creased_sees_phi(trained, fresh):
     problem = trained.problem()
-    inner = pdecl.Modulated(problem, size=8, width=8, depth=1, key=jr.key(0))
+    inner = pdecl.nn.Modulated(problem, size=8, width=8, depth=1, key=jr.key(0))
     basis = Creased(inner, trained.law.front(), 3)
     with pytest.raises(ValueError, match="this basis sees φ"):
         compile(problem, basis, fresh, functions=5)
@@ -179,7 +179,7 @@ def test_second_derivatives_and_partners():
         ],
         parameter,
     )
-    inner = pdecl.MLP(problem, size=20, width=WIDTH, depth=1, frequency=2.0, key=jr.key(1))
+    inner = pdecl.nn.MLP(problem, size=20, width=WIDTH, depth=1, frequency=2.0, key=jr.key(1))
     basis = Creased(inner, front, 5, blur=0.2)
     phis, at = problem.sample(jr.key(2), 8), box.mesh(5, 4)
     found = compile(problem, basis, phis, route="all", at=at)(phis[:2])

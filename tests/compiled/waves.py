@@ -31,4 +31,4 @@ def stated(nonlinear):
 
 
 def network(problem, size=30):
-    return pdecl.MLP(problem, size=size, width=WIDTH, depth=1, frequency=2.0, key=jr.key(1))
+    return pdecl.nn.MLP(problem, size=size, width=WIDTH, depth=1, frequency=2.0, key=jr.key(1))

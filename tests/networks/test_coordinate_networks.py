@@ -32,7 +32,7 @@ PHI = {"a": jnp.array([1.2, 1.9]), "c": jnp.array(0.3)}
 OTHER = {"a": jnp.array([1.7, 1.1]), "c": jnp.array(0.9)}
 
 
-NETWORKS = [pdecl.MLP, pdecl.DeepONet, pdecl.GatedDeepONet, pdecl.Modulated]
+NETWORKS = [pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.GatedDeepONet, pdecl.nn.Modulated]
 each_network = pytest.mark.parametrize("kind", NETWORKS)
 each_that_reads_phi = pytest.mark.parametrize("kind", NETWORKS[1:])
 
@@ -43,7 +43,7 @@ def make(kind, problem=PROBLEM, size=12, width=16, **options):
 
 @each_network
 def test_it_gives_independent_functions_with_right_derivatives(kind):
-    basis = make(kind, features=pdecl.Periodic(PROBLEM, "x", waves=2))
+    basis = make(kind, features=pdecl.nn.Periodic(PROBLEM, "x", waves=2))
     wanted = {(), (1,), (0, 0), (0, 1)}
     here = bases.specialise(basis, PHI)
     found = jax.jit(lambda x: bases.evaluate(here, ("u",), x, PHI, wanted))(MESH)
@@ -68,7 +68,7 @@ def test_each_unknown_has_functions_of_its_own(kind):
     assert bases.proposed(basis, ("u", "v"), PHI, {"u": 12, "v": 12}).shape == (24,)
 
 
-@pytest.mark.parametrize("kind", [pdecl.MLP, pdecl.DeepONet, pdecl.Modulated])
+@pytest.mark.parametrize("kind", [pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.Modulated])
 def test_too_many_functions_for_the_width_are_warned_about(kind):
     with pytest.warns(UserWarning, match="at most 9 dimensions"):
         kind(PROBLEM, 10, 8, 1, key=jr.key(0))
@@ -77,10 +77,10 @@ def test_too_many_functions_for_the_width_are_warned_about(kind):
 def test_modulated_and_gated_networks_change_their_functions_with_phi():
     functions = lambda kind, phi: make(kind)(MESH[10], phi)
     change = lambda kind: np.abs(functions(kind, PHI) - functions(kind, OTHER)).max()
-    assert change(pdecl.Modulated) > 0.01
-    assert change(pdecl.GatedDeepONet) > 0.01
-    assert change(pdecl.DeepONet) == 0
-    branch = make(pdecl.DeepONet)
+    assert change(pdecl.nn.Modulated) > 0.01
+    assert change(pdecl.nn.GatedDeepONet) > 0.01
+    assert change(pdecl.nn.DeepONet) == 0
+    branch = make(pdecl.nn.DeepONet)
     assert np.abs(branch.weights(PHI) - branch.weights(OTHER)).max() > 0.01
 
 
@@ -92,7 +92,7 @@ def test_networks_of_phi_need_its_law(kind):
 
 def test_a_gated_deeponet_is_the_published_one():
     """Written out for one point: U and V from single layers, mixed after each hidden layer of both."""
-    net = make(pdecl.GatedDeepONet)
+    net = make(pdecl.nn.GatedDeepONet)
     point, phi = net.features(MESH[10]), net.standard(PHI)
     of = lambda layer, h: np.tanh(layer.weight @ h + layer.bias)
     U, V = of(net.code_phi, phi), of(net.code_point, point)
@@ -109,7 +109,7 @@ def test_what_the_law_does_not_vary_is_no_division_by_zero():
     problem = pdecl.Problem(
         box, [pdecl.Fit(lambda u, z, phi: u() - phi[0], on=box.interior)], parameter=law
     )
-    assert np.all(np.isfinite(make(pdecl.Modulated, problem)(MESH[0], jnp.array([0.3, 5.0]))))
+    assert np.all(np.isfinite(make(pdecl.nn.Modulated, problem)(MESH[0], jnp.array([0.3, 5.0]))))
 
 
 @each_that_reads_phi
@@ -148,14 +148,14 @@ def error(law, basis_of, count=2):
 
 
 def test_the_first_solve_of_burgers_is_good():
-    make = lambda problem: pdecl.MLP(
-        problem, 80, 80, 2, features=pdecl.Periodic(problem, "x"), key=jr.key(0)
+    make = lambda problem: pdecl.nn.MLP(
+        problem, 80, 80, 2, features=pdecl.nn.Periodic(problem, "x"), key=jr.key(0)
     )
     assert error(named("burgers"), make) < 0.06
 
 
 def test_the_first_solve_of_convection_is_good():
-    make = lambda problem: pdecl.Modulated(problem, 80, 80, 2, key=jr.key(0))
+    make = lambda problem: pdecl.nn.Modulated(problem, 80, 80, 2, key=jr.key(0))
     assert error(named("convection"), make) < 0.1
 
 

@@ -20,7 +20,7 @@ PHI = jnp.asarray(law.sample(2, 3))
 
 
 def smooth(size=64):
-    return pdecl.Modulated(PROBLEM, size, 64, 2, key=jr.key(0))
+    return pdecl.nn.Modulated(PROBLEM, size, 64, 2, key=jr.key(0))
 
 
 def test_the_front_is_the_characteristic_through_the_corner():

@@ -23,7 +23,7 @@ NU = jnp.asarray(SMALL.sample(0, 1)[0])
 @cache
 def fno(**options):
     sizes = {"size": 6, "width": 8, "depth": 2, "modes": 4, "hidden": 8}
-    return pdecl.FNO(PROBLEM, **{**sizes, **options}, key=jr.key(0))
+    return pdecl.nn.FNO(PROBLEM, **{**sizes, **options}, key=jr.key(0))
 
 
 call = eqx.filter_jit(lambda module, x: module(x))
@@ -59,10 +59,10 @@ def test_its_functions_do_not_depend_on_the_grid(factorised):
 
 
 def test_a_basis_made_on_one_grid_solves_on_another():
-    network = pdecl.FNO(PROBLEM, 48, 16, 2, 6, key=jr.key(0))
+    network = pdecl.nn.FNO(PROBLEM, 48, 16, 2, 6, key=jr.key(0))
     fine = Darcy(grid=17)
     problem, nu = fine.problem(walls=False), fine.sample(0, 1)
-    basis = pdecl.Mollified(pdecl.ElementBasis(problem.domain, network), problem.domain.faces())
+    basis = pdecl.nn.Mollified(pdecl.nn.ElementBasis(problem.domain, network), problem.domain.faces())
     solution = pdecl.solve(problem, basis, jnp.asarray(nu[0]))
     found, exact = solution(problem.domain.mesh(17, 17)).reshape(17, 17), fine.reference(nu)[0]
     assert np.linalg.norm(found - exact) < 0.1 * np.linalg.norm(exact)  # and it was never trained
@@ -117,7 +117,9 @@ def _fewer(layer):
 
 def test_gradients_reach_the_parameters_through_a_solve():
     network = fno(dtype=jnp.float64, size=4)
-    wrap = lambda net: pdecl.Mollified(pdecl.ElementBasis(PROBLEM.domain, net), PROBLEM.domain.faces())
+    wrap = lambda net: pdecl.nn.Mollified(
+        pdecl.nn.ElementBasis(PROBLEM.domain, net), PROBLEM.domain.faces()
+    )
     check_gradient(network, lambda net: left_over(PROBLEM, wrap(net), NU))
 
 
@@ -148,7 +150,7 @@ def test_mistakes_are_named():
         parameter=lambda key: jr.normal(key, (5,)),
     )
     with pytest.raises(ValueError, match="two coordinates"):
-        pdecl.FNO(problem, 4, key=jr.key(0))
+        pdecl.nn.FNO(problem, 4, key=jr.key(0))
     with pytest.raises(ValueError, match="odd"):
         fno(local=2)
     with pytest.warns(UserWarning, match="at most 9 dimensions"):

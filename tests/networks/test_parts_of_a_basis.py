@@ -62,14 +62,14 @@ class TestAt:
 
     def test_a_grid_asks_its_network_once(self):
         network = lambda phi: jax.lax.erf_inv(phi) * jnp.ones((5, 5, 3))
-        for kind in (pdecl.GridBasis, pdecl.ElementBasis):
-            wrapped = pdecl.Mollified(kind(box, network), box.faces())
+        for kind in (pdecl.nn.GridBasis, pdecl.nn.ElementBasis):
+            wrapped = pdecl.nn.Mollified(kind(box, network), box.faces())
             held = lambda phi, b=wrapped: build(PROBLEM, b, phi, PROBLEM.draw(3)).jets
             assert count("erf_inv", held, 0.5) == 1
 
     def test_asking_twice_is_asking_once(self):
-        values = pdecl.ElementBasis(box, lambda phi: phi * jnp.ones((5, 5, 3)))
-        for basis in (values, pdecl.Mollified(values, box.faces()), self.basis):
+        values = pdecl.nn.ElementBasis(box, lambda phi: phi * jnp.ones((5, 5, 3)))
+        for basis in (values, pdecl.nn.Mollified(values, box.faces()), self.basis):
             once = bases.specialise(basis, 0.5)
             again = bases.specialise(once, 0.5)
             np.testing.assert_array_equal(again(MESH[10], 0.5), once(MESH[10], 0.5))
@@ -122,7 +122,7 @@ class TestOffset:
             < 1e-6
         )
 
-    @pytest.mark.parametrize("solver", [pdecl.Cholesky(), pdecl.CG()])
+    @pytest.mark.parametrize("solver", [pdecl.solvers.Cholesky(), pdecl.solvers.CG()])
     def test_an_energy_of_u_with_its_offset(self, solver):
         """∫ ½(u − g)² has its minimum at g, for direct and for matrix-free solvers."""
         problem = pdecl.Problem(
@@ -148,8 +148,8 @@ class TestOffset:
 class TestContract:
     weights = jr.normal(jr.key(0), (4,))
 
-    @pytest.mark.parametrize("wrap", [lambda b: b, lambda b: pdecl.Mollified(b, box.faces("x"))])
-    @pytest.mark.parametrize("kind", [pdecl.GridBasis, pdecl.ElementBasis])
+    @pytest.mark.parametrize("wrap", [lambda b: b, lambda b: pdecl.nn.Mollified(b, box.faces("x"))])
+    @pytest.mark.parametrize("kind", [pdecl.nn.GridBasis, pdecl.nn.ElementBasis])
     def test_it_equals_the_functions_times_the_weights(self, kind, wrap):
         basis = wrap(kind(box, lambda phi: phi * jr.normal(jr.key(1), (6, 7, 4))))
         basis, wanted = bases.specialise(basis, 0.5), {(), (0,), (0, 1)}
@@ -162,7 +162,7 @@ class TestContract:
 
     def test_no_point_sees_more_than_one_function(self):
         """Nothing of the size of points × functions, nor a loop over chunks of points."""
-        basis = pdecl.ElementBasis(box, jr.normal(jr.key(1), (6, 7, 4)))
+        basis = pdecl.nn.ElementBasis(box, jr.normal(jr.key(1), (6, 7, 4)))
         points = jr.uniform(jr.key(2), (5000, 2))
         combine = lambda w: bases.combine(basis, ("u",), {"u": w}, points, None, {(0,)})["u", (0,)]
         backward = jax.make_jaxpr(jax.grad(lambda w: jnp.sum(combine(w) ** 2)))(self.weights)
@@ -175,7 +175,7 @@ class TestPropose:
     phis = jnp.array([0.2, 0.7])
 
     def test_it_takes_the_networks_own_weights(self):
-        basis = pdecl.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0))
+        basis = pdecl.nn.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0))
         solution = pdecl.propose(PROBLEM, basis, self.phis, batch=True)
         assert solution.status == [pdecl.Status.GIVEN] * 2
         for weights, phi, values in zip(solution.weights, self.phis, solution(MESH), strict=True):
@@ -197,7 +197,7 @@ class TestPropose:
     def test_weights_of_the_wrong_shape_are_refused(self):
         basis = eqx.tree_at(
             lambda net: net.branch,
-            pdecl.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0)),
+            pdecl.nn.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0)),
             lambda phi: jnp.ones(3),
         )
         with pytest.raises(ValueError, match="8 functions"):

@@ -24,12 +24,12 @@ NU = jnp.asarray(SMALL.sample(0, 1)[0])
 
 def products(size=12, degree=1, **options):
     channels = channels_for(size, degree)
-    fno = pdecl.FNO(PROBLEM, channels, 8, 2, 4, slopes=True, **options, key=jr.key(0))
-    return pdecl.Products(fno, degree)
+    fno = pdecl.nn.FNO(PROBLEM, channels, 8, 2, 4, slopes=True, **options, key=jr.key(0))
+    return pdecl.nn.Products(fno, degree)
 
 
 def on_walls(values, problem=PROBLEM):
-    return pdecl.Mollified(pdecl.ElementBasis(problem.domain, values), problem.domain.faces())
+    return pdecl.nn.Mollified(pdecl.nn.ElementBasis(problem.domain, values), problem.domain.faces())
 
 
 def neumann(nodes, spacing):
@@ -116,7 +116,7 @@ def test_bends_are_worth_more_than_as_many_functions_without():
         found = pdecl.solve(problem, on_walls(values, problem), jnp.asarray(nu[0]))
         return np.linalg.norm(found(problem.domain.mesh(61, 61)).reshape(61, 61) - exact)
 
-    bent = pdecl.Products(pdecl.FNO(problem, 3, 8, 1, 4, slopes=True, key=jr.key(0)), 6)
+    bent = pdecl.nn.Products(pdecl.nn.FNO(problem, 3, 8, 1, 4, slopes=True, key=jr.key(0)), 6)
     smooth = polynomials((61, 61), 12)[..., : 3 * 28]
     assert error(bent) < 0.5 * error(lambda nu: jnp.asarray(smooth))
     assert error(bent) < 0.02 * np.linalg.norm(exact)
@@ -137,15 +137,15 @@ def test_single_precision_stays_single():
 
 
 def test_mistakes_are_named():
-    fno = lambda size, **options: pdecl.FNO(PROBLEM, size, 8, 1, 4, **options, key=jr.key(0))
+    fno = lambda size, **options: pdecl.nn.FNO(PROBLEM, size, 8, 1, 4, **options, key=jr.key(0))
     with pytest.raises(ValueError, match="slopes=True"):
-        pdecl.Products(fno(3), 2)
+        pdecl.nn.Products(fno(3), 2)
     with pytest.raises(ValueError, match="slopes=True"):
-        pdecl.Products(fno(3, features=FieldFeatures(PROBLEM)), 2)
+        pdecl.nn.Products(fno(3, features=FieldFeatures(PROBLEM)), 2)
     with pytest.raises(ValueError, match="3 channels or more; found 2"):
-        pdecl.Products(fno(2, slopes=True), 2)
+        pdecl.nn.Products(fno(2, slopes=True), 2)
     with pytest.raises(ValueError, match="degree"):
-        pdecl.Products(fno(3, slopes=True), 0)
+        pdecl.nn.Products(fno(3, slopes=True), 0)
     with pytest.raises(ValueError, match="multiple of 45 from 135 on, such as 270; found 256"):
         channels_for(256, 8)
     with pytest.raises(ValueError, match=r"at least three.*such as 135; found 90"):

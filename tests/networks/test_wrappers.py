@@ -30,7 +30,7 @@ start = lambda z, a: a * jnp.sin(z.x)
 
 @cache
 def mlp(**options):
-    return pdecl.MLP(PROBLEM, 6, 8, 2, key=jr.key(0), **options)
+    return pdecl.nn.MLP(PROBLEM, 6, 8, 2, key=jr.key(0), **options)
 
 
 @eqx.filter_jit
@@ -38,9 +38,9 @@ def jets(basis, coords, wanted=frozenset({()}), phi=0.5):
     return bases.evaluate(bases.specialise(basis, phi), ("u",), coords, phi, wanted)
 
 
-@pytest.mark.parametrize("kind", [pdecl.MLP, pdecl.DeepONet, pdecl.Modulated])
+@pytest.mark.parametrize("kind", [pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.Modulated])
 def test_periodic_features_make_functions_and_all_derivatives_periodic(kind):
-    basis = kind(PROBLEM, 6, 8, 2, features=pdecl.Periodic(PROBLEM, "x", waves=3), key=jr.key(0))
+    basis = kind(PROBLEM, 6, 8, 2, features=pdecl.nn.Periodic(PROBLEM, "x", waves=3), key=jr.key(0))
     left, right = jets(basis, LEFT, ORDERS), jets(basis, RIGHT, ORDERS)
     for key in left:
         np.testing.assert_allclose(left[key], right[key], atol=1e-11)
@@ -48,38 +48,38 @@ def test_periodic_features_make_functions_and_all_derivatives_periodic(kind):
 
 
 def test_periodic_in_all_coordinates():
-    basis = mlp(features=pdecl.Periodic(PROBLEM, "x", "t"))
+    basis = mlp(features=pdecl.nn.Periodic(PROBLEM, "x", "t"))
     top = BOTTOM + jnp.array([0, 1.0])
     np.testing.assert_allclose(jets(basis, BOTTOM)["u", ()], jets(basis, top)["u", ()], atol=1e-12)
 
 
 def test_features_are_checked():
     with pytest.raises(ValueError, match="unknown coordinate 'y'"):
-        pdecl.Periodic(PROBLEM, "y")
+        pdecl.nn.Periodic(PROBLEM, "y")
     with pytest.raises(ValueError, match="name the coordinates that repeat"):
-        pdecl.Periodic(PROBLEM)
+        pdecl.nn.Periodic(PROBLEM)
     with pytest.raises(ValueError, match="at least 1"):
-        pdecl.Periodic(PROBLEM, "x", waves=0)
+        pdecl.nn.Periodic(PROBLEM, "x", waves=0)
     with pytest.raises(ValueError, match="must map a point"):
         mlp(features=lambda x: x[0])
     assert mlp(features=lambda x: jnp.stack([x[0] ** 2, x[1]]))(BOTTOM[0]).shape == (6,)
 
 
 def test_a_mollified_basis_vanishes_on_the_faces():
-    whole = pdecl.Mollified(mlp(), box.faces())
+    whole = pdecl.nn.Mollified(mlp(), box.faces())
     for edge in (LEFT, RIGHT, BOTTOM):
         np.testing.assert_allclose(jets(whole, edge)["u", ()], 0, atol=1e-15)
     middle = jnp.array([[1.0, 1.5]])
     np.testing.assert_allclose(jets(whole, middle)["u", ()], jets(mlp(), middle)["u", ()])
-    left_alone = pdecl.Mollified(mlp(), box.face(x=-1))
+    left_alone = pdecl.nn.Mollified(mlp(), box.face(x=-1))
     np.testing.assert_allclose(jets(left_alone, LEFT)["u", ()], 0, atol=1e-15)
     assert np.abs(jets(left_alone, RIGHT)["u", ()]).min() > 1e-4
     with pytest.raises(TypeError, match="faces of a box"):
-        pdecl.Mollified(mlp(), box.interior)
+        pdecl.nn.Mollified(mlp(), box.interior)
 
 
 def test_a_mollified_basis_is_differentiated_as_a_product():
-    found = jets(pdecl.Mollified(mlp(), box.faces("x")), INSIDE, frozenset({(0,), (0, 1)}))
+    found = jets(pdecl.nn.Mollified(mlp(), box.faces("x")), INSIDE, frozenset({(0,), (0, 1)}))
     inner = jets(mlp(), INSIDE, frozenset({(), (0,), (1,), (0, 1)}))
     s = ((INSIDE[:, 0] + 1) / 4)[:, None]
     m, slope = 4 * s * (1 - s), 4 * (1 - 2 * s) / 4
@@ -87,22 +87,22 @@ def test_a_mollified_basis_is_differentiated_as_a_product():
     np.testing.assert_allclose(found["u", (0, 1)], m * inner["u", (0, 1)] + slope * inner["u", (1,)])
 
 
-@pytest.mark.parametrize("kind", [pdecl.GridBasis, pdecl.ElementBasis])
+@pytest.mark.parametrize("kind", [pdecl.nn.GridBasis, pdecl.nn.ElementBasis])
 def test_a_basis_on_a_grid_is_multiplied_at_its_nodes(kind):
     """So that elements stay elements: in a cell u is multilinear, its second derivative zero."""
     grid = kind(box, lambda phi: phi * jr.normal(jr.key(0), (9, 5, 6)))
-    basis = pdecl.Mollified(grid, box.faces())
+    basis = pdecl.nn.Mollified(grid, box.faces())
     nodes = box.mesh(9, 5)
     s, r = (nodes[:, 0] + 1) / 4, nodes[:, 1] - 1
     expected = (16 * s * (1 - s) * r * (1 - r))[:, None] * jets(grid, nodes)["u", ()]
     np.testing.assert_allclose(jets(basis, nodes)["u", ()], expected, atol=1e-12)
-    if kind is pdecl.ElementBasis:
+    if kind is pdecl.nn.ElementBasis:
         np.testing.assert_array_equal(jets(basis, INSIDE, frozenset({(0, 0)}))["u", (0, 0)], 0)
 
 
 @pytest.mark.parametrize("rate", [None, 4.0])
 def test_initial_data_hold_whatever_the_weights_are(rate):
-    basis = pdecl.ExactInitial(mlp(), box.face(t=1), start, rate)
+    basis = pdecl.nn.ExactInitial(mlp(), box.face(t=1), start, rate)
     solution = pdecl.propose(PROBLEM, basis, 0.5)
     np.testing.assert_allclose(solution(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
     np.testing.assert_allclose(solution.d("x")(BOTTOM), 0.5 * jnp.cos(BOTTOM[:, 0]), atol=1e-14)
@@ -110,29 +110,29 @@ def test_initial_data_hold_whatever_the_weights_are(rate):
 
 
 def test_initial_data_on_a_grid_basis():
-    grid = pdecl.GridBasis(box, jr.normal(jr.key(0), (9, 5, 6)))
-    solution = pdecl.propose(PROBLEM, pdecl.ExactInitial(grid, box.face(t=1), start), 0.5)
+    grid = pdecl.nn.GridBasis(box, jr.normal(jr.key(0), (9, 5, 6)))
+    solution = pdecl.propose(PROBLEM, pdecl.nn.ExactInitial(grid, box.face(t=1), start), 0.5)
     np.testing.assert_allclose(solution(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
 
 
 def test_wrappers_compose():
     """Zero walls around initial data: m·(g + s Σ), and the other way round: g + s·m Σ."""
-    data = pdecl.ExactInitial(mlp(features=pdecl.Periodic(PROBLEM, "x")), box.face(t=1), start)
-    inside = pdecl.propose(PROBLEM, pdecl.Mollified(data, box.faces("x")), 0.5)
+    data = pdecl.nn.ExactInitial(mlp(features=pdecl.nn.Periodic(PROBLEM, "x")), box.face(t=1), start)
+    inside = pdecl.propose(PROBLEM, pdecl.nn.Mollified(data, box.faces("x")), 0.5)
     for edge in (LEFT, RIGHT):
         np.testing.assert_allclose(inside(edge), 0, atol=1e-15)
     s = (BOTTOM[:, 0] + 1) / 4
     expected = 4 * s * (1 - s) * 0.5 * jnp.sin(BOTTOM[:, 0])
     np.testing.assert_allclose(inside(BOTTOM), expected, atol=1e-14)
-    walls = pdecl.Mollified(mlp(), box.faces("x"))
-    outside = pdecl.propose(PROBLEM, pdecl.ExactInitial(walls, box.face(t=1), start), 0.5)
+    walls = pdecl.nn.Mollified(mlp(), box.faces("x"))
+    outside = pdecl.propose(PROBLEM, pdecl.nn.ExactInitial(walls, box.face(t=1), start), 0.5)
     np.testing.assert_allclose(outside(LEFT), -0.5 * jnp.sin(1.0), atol=1e-14)
     np.testing.assert_allclose(outside(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
 
 
 def test_two_offsets_add_up():
-    one = pdecl.ExactInitial(mlp(), box.face(t=1), start)
-    both = pdecl.ExactInitial(one, box.face(x=-1), lambda z, a: z.t)
+    one = pdecl.nn.ExactInitial(mlp(), box.face(t=1), start)
+    both = pdecl.nn.ExactInitial(one, box.face(x=-1), lambda z, a: z.t)
     here = bases.specialise(both, 0.5)
     assert isinstance(here, Shifted)
     x = jnp.array([-1.0, 1.5])
@@ -141,13 +141,13 @@ def test_two_offsets_add_up():
 
 
 def test_wrappers_pass_on_what_the_network_proposes():
-    net = pdecl.DeepONet(PROBLEM, 6, 8, 2, key=jr.key(0))
-    wrapped = pdecl.InSingle(
-        pdecl.Mollified(pdecl.ExactInitial(net, box.face(t=1), start), box.faces("x"))
+    net = pdecl.nn.DeepONet(PROBLEM, 6, 8, 2, key=jr.key(0))
+    wrapped = pdecl.nn.InSingle(
+        pdecl.nn.Mollified(pdecl.nn.ExactInitial(net, box.face(t=1), start), box.faces("x"))
     )
     found = pdecl.propose(PROBLEM, wrapped, 0.5)
     np.testing.assert_allclose(found.weights, net.weights(jnp.asarray(0.5)), rtol=1e-5)
-    ones = pdecl.propose(PROBLEM, pdecl.Mollified(mlp(), box.faces()), 0.5)
+    ones = pdecl.propose(PROBLEM, pdecl.nn.Mollified(mlp(), box.faces()), 0.5)
     np.testing.assert_array_equal(ones.weights, 1)
 
 
@@ -157,12 +157,12 @@ def test_a_basis_with_ways_of_its_own_must_say_how_it_is_multiplied():
             return {axes: jnp.ones((len(coords), 3)) for axes in wanted}
 
     with pytest.raises(TypeError, match="times"):
-        pdecl.propose(PROBLEM, pdecl.Mollified(Own(), box.faces()), 0.5)
+        pdecl.propose(PROBLEM, pdecl.nn.Mollified(Own(), box.faces()), 0.5)
 
 
 class TestInSingle:
     def test_the_network_and_its_derivatives_run_in_float32(self):
-        basis = bases.specialise(pdecl.InSingle(mlp(features=pdecl.Periodic(PROBLEM, "x"))), 0.5)
+        basis = bases.specialise(pdecl.nn.InSingle(mlp(features=pdecl.nn.Periodic(PROBLEM, "x"))), 0.5)
         raw = jax.jit(jax.vmap(jax.jacfwd(lambda y: basis(y, 0.5))))(INSIDE)
         assert basis(INSIDE[0], 0.5).dtype == jnp.float32
         found = jets(basis, INSIDE, frozenset({(0,)}))["u", (0,)]
@@ -174,18 +174,20 @@ class TestInSingle:
         problem = pdecl.Problem(
             box, [pdecl.Fit(lambda u, z, a: u() - a * z.x * z.t, on=box.interior)], PROBLEM.parameter
         )
-        both = (mlp(), pdecl.InSingle(mlp()))
+        both = (mlp(), pdecl.nn.InSingle(mlp()))
         exact, single = (pdecl.solve(problem, b, 0.5, residual_limit=None) for b in both)
         assert single.weights.dtype == jnp.float64
         np.testing.assert_allclose(single(INSIDE), exact(INSIDE), atol=1e-4)
 
     def test_offsets_keep_their_digits(self):
-        basis = pdecl.InSingle(pdecl.ExactInitial(mlp(), box.face(t=1), start))
+        basis = pdecl.nn.InSingle(pdecl.nn.ExactInitial(mlp(), box.face(t=1), start))
         found = pdecl.propose(PROBLEM, basis, 0.5)(BOTTOM)
         np.testing.assert_allclose(found, 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-15)
 
     def test_a_grid_is_interpolated_in_the_precision_of_the_points(self):
-        basis = bases.specialise(pdecl.InSingle(pdecl.ElementBasis(box, jnp.ones((5, 5, 2)))), None)
+        basis = bases.specialise(
+            pdecl.nn.InSingle(pdecl.nn.ElementBasis(box, jnp.ones((5, 5, 2)))), None
+        )
         assert basis.values.dtype == jnp.float32
         assert jax.vmap(basis)(INSIDE).dtype == jnp.float64
 
@@ -197,7 +199,7 @@ class TestInSingle:
         weight = mlp().layers[0].weight
         single, double = (
             jax.jit(jax.grad(total), static_argnums=1)(weight, wrap)
-            for wrap in (pdecl.InSingle, lambda b: b)
+            for wrap in (pdecl.nn.InSingle, lambda b: b)
         )
         assert single.dtype == jnp.float64
         np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-4)

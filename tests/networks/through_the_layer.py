@@ -14,7 +14,9 @@ from pdecl.system import build
 
 def left_over(problem, basis, phi, size=8):
     """What is left of the conditions on fresh points once the layer has solved."""
-    weights = weights_of(build(problem, basis, phi, problem.draw(size)), pdecl.GaussNewton()).weights
+    weights = weights_of(
+        build(problem, basis, phi, problem.draw(size)), pdecl.solvers.GaussNewton()
+    ).weights
     return build(problem, basis, phi, problem.draw(size, jr.key(1))).objective(weights)
 
 

@@ -71,7 +71,7 @@ def hats(grid):
 def test_darcy_with_every_nodal_function_is_the_finite_difference_solution(form):
     problem = LAW.problem(form, walls=False)
     box = problem.domain
-    basis = pdecl.ElementBasis(box, hats(15))
+    basis = pdecl.nn.ElementBasis(box, hats(15))
     solution = pdecl.solve(problem, basis, NU)
     reference = LAW.reference(NU)[0]
     found = np.asarray(solution(box.mesh(15, 15))).reshape(15, 15)
@@ -83,7 +83,7 @@ def test_darcy_on_fewer_nodes_remembers_the_coefficient_between_them():
     fine = Darcy(grid=57)
     nu = fine.sample(3, 1)[0]
     box = fine.problem().domain
-    solution = pdecl.solve(fine.problem(walls=False, nodes=15), pdecl.ElementBasis(box, hats(15)), nu)
+    solution = pdecl.solve(fine.problem(walls=False, nodes=15), pdecl.nn.ElementBasis(box, hats(15)), nu)
     found = np.asarray(solution(box.mesh(15, 15))).reshape(15, 15)
     np.testing.assert_allclose(flux_balance(upscaled_faces(nu, 15), found), 14.0**-2, rtol=1e-7)
     truth = subsample(fine.reference(nu)[0], 15)
@@ -104,7 +104,7 @@ def test_darcy_on_nodes_that_do_not_fit():
 def test_darcy_residuals_are_those_of_the_grid(form, residual):
     u = np.random.default_rng(0).normal(size=(15, 15))
     problem = LAW.problem(form)
-    basis = pdecl.GridBasis(problem.domain, jnp.asarray(u)[..., None])
+    basis = pdecl.nn.GridBasis(problem.domain, jnp.asarray(u)[..., None])
     system = build(problem, basis, jnp.asarray(NU), problem.draw(1))
     (values, *_) = (system.values(0, system.fields(jnp.ones(1))),)
     np.testing.assert_allclose(np.ravel(values), np.ravel(residual(NU, u)), rtol=1e-9)
@@ -113,7 +113,7 @@ def test_darcy_residuals_are_those_of_the_grid(form, residual):
 def test_darcy_walls_are_enforced():
     problem = LAW.problem("energy")
     every = jnp.asarray(np.eye(15**2).reshape(15, 15, 15**2))
-    solution = pdecl.solve(problem, pdecl.ElementBasis(problem.domain, every), NU)
+    solution = pdecl.solve(problem, pdecl.nn.ElementBasis(problem.domain, every), NU)
     reference = LAW.reference(NU)[0]
     found = np.asarray(solution(problem.domain.mesh(15, 15))).reshape(15, 15)
     assert np.abs(found[0]).max() < 1e-10

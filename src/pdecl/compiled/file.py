@@ -80,7 +80,7 @@ def load_compiled(
     if not isinstance(problem, Problem) or basis is None:
         raise storage.ModelFileError(
             f"{path} was compiled from a problem of your own, which no file holds. Read it in Python "
-            "with the same problem and basis: pdecl.load_compiled(path, problem, basis)."
+            "with the same problem and basis: pdecl.load(path, problem, basis=basis)."
         )
     like = {"basis": basis, "held": jax.tree.map(jnp.asarray, held)}
     filled = storage.load_into(like, path)

@@ -129,7 +129,7 @@ class Compiled(Summarised):
         return solution
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one safetensors file, network included; `pdecl.load_compiled` reads it."""
+        """Writes one safetensors file, network included; `pdecl.load` reads it."""
         save(path, self.core, self.error, self.experiment)
 
     @property

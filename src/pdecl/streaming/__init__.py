@@ -5,7 +5,7 @@ with open_phi("many.h5", trained.law) as source:
     query = ask(trained, source.shape, grid=(201, 101), derivatives=["x"])
     summary = solve_stream(trained, source, "answers.h5", query)
 
-In the place of `trained`, a solver from `pdecl.load_compiled` answers as well.
+In the place of `trained`, a solver from `pdecl.load` answers as well.
 """
 
 from .answers import Answering as Answering

@@ -24,9 +24,9 @@ def exponents(layers: Layers, rows: list[Row], trial: Trial, quick: bool) -> dic
     """Slopes with what they were fitted to; sizes that no time was left for are missing."""
     batch = min(50, max(trial.batches))
     found = {f"batch ({row.name}, {row.setting})": _batches(row) for row in rows if row.main}
-    if layers.study is None:
+    if layers.snapshots is None:
         found |= _on_grids(layers, rows, trial, quick)
-    elif layers.solvers and not layers.study.sees_phi:
+    elif layers.solvers and not layers.snapshots.sees_phi:
         found |= {
             name: _slope(series, trial, batch) for name, series in _of_cores(layers, quick).items()
         }
@@ -122,7 +122,7 @@ def _with_rows(core: Core, times: float) -> Core:
         for held, some in zip(core.jets, chosen, strict=True)
     )
     rules = Rules(core.rules.steps, jnp.zeros(()), _STEPS)
-    return replace(core, sets=sets, jets=jets, weighing=None, rules=rules)
+    return replace(core, sets=sets, jets=jets, whitening=None, rules=rules)
 
 
 def _with_nodes(core: Core, count: int) -> Core:

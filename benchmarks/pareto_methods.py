@@ -14,10 +14,10 @@ from scipy.interpolate import CubicSpline
 
 import pdecl
 from pdecl import basis as bases
-from pdecl.compiled import Compiled, Study
+from pdecl.compiled import Compiled, Snapshots
 from pdecl.compiled.core import Core, answer
-from pdecl.compiled.make import assemble, of_trained
-from pdecl.compiled.study import sees_phi, values_of
+from pdecl.compiled.make import assemble, snapshots_of
+from pdecl.compiled.snapshots import sees_phi, values_of
 from pdecl.experiment import solver_of
 from pdecl.trained import Trained
 
@@ -106,8 +106,8 @@ def layers(case: Case, phis: int, sizes: Sequence[int]) -> "Layers":
     if case.trained.law.name == "darcy":
         return Layers(case, None, sizes, 0.0)
     began = time.perf_counter()
-    study = of_trained(case.trained, phis)
-    return Layers(case, study, sizes, time.perf_counter() - began)
+    snapshots = snapshots_of(case.trained, phis)
+    return Layers(case, snapshots, sizes, time.perf_counter() - began)
 
 
 @dataclass
@@ -116,21 +116,21 @@ class Layers:
 
     - `sizes`: numbers of functions; for Darcy, whose functions depend on φ and whose answers nothing can
       be prepared for, numbers of nodes a side that it solves on.
-    - `seconds`: what the study of the basis took. `solvers`: those made so far, by number of functions.
+    - `seconds`: what its snapshots took. `solvers`: those made so far, by number of functions.
     """
 
     case: Case
-    study: Study | None
+    snapshots: Snapshots | None
     sizes: Sequence[int]
     seconds: float
     solvers: dict[int, Compiled] = field(default_factory=dict)
 
     def methods(self) -> Iterator[Method]:
-        if self.study is None:
+        if self.snapshots is None:
             for place, nodes in enumerate(self.sizes):
                 yield on_a_grid(self.case, nodes, main=place < 2)
-        elif self.study.sees_phi:
-            size = self.study.plan.size
+        elif self.snapshots.sees_phi:
+            size = self.snapshots.plan.size
             for place, ratio in enumerate((1.5, 2.0, 3.0)):
                 yield self._compiled(None, round(ratio * size), jnp.float64, main=place == 0)
         else:
@@ -139,31 +139,32 @@ class Layers:
 
     def further(self) -> Iterator[Method]:
         """Less important ones: steps in float64, and all functions."""
-        if self.study is not None and not self.study.sees_phi:
+        if self.snapshots is not None and not self.snapshots.sees_phi:
             yield self._compiled(self._reduced[0], None, jnp.float64, main=False)
             yield self._compiled(None, None, jnp.float32, main=False)
 
     def too_many(self) -> list[int]:
         """Numbers of functions that the basis or the training φ are too few for."""
-        if self.study is None or self.study.sees_phi:
+        if self.snapshots is None or self.snapshots.sees_phi:
             return []
         return [size for size in self.sizes if size >= self._most]
 
     @property
     def _most(self) -> int:
-        assert self.study is not None
-        return min(self.study.plan.size, len(self.study.kept))
+        assert self.snapshots is not None
+        return min(self.snapshots.plan.size, len(self.snapshots.kept))
 
     @property
     def _reduced(self) -> list[int]:
         return [size for size in self.sizes if size < self._most] or [max(1, self._most // 2)]
 
     def _compiled(self, size: int | None, rows: int | None, steps: Any, main: bool) -> Method:
-        assert self.study is not None
+        assert self.snapshots is not None
         began = time.perf_counter()
         at = jnp.asarray(self.case.nodes)
         made = replace(
-            assemble(self.study, size, points=rows, at=at, dtype=steps), experiment=self.study.experiment
+            assemble(self.snapshots, size, points=rows, at=at, dtype=steps),
+            experiment=self.snapshots.experiment,
         )
         seconds = time.perf_counter() - began
         self.solvers.setdefault(made.functions, made)

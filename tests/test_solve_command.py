@@ -24,7 +24,7 @@ from pdecl import streaming
 from pdecl.array_files import ArrayFile
 from pdecl.cli import app
 from pdecl.compiled import compile
-from pdecl.compiled.refusal import screen
+from pdecl.compiled.validation import validate
 from pdecl.dataset import DatasetError
 from pdecl.experiment import basis_of, keys_of
 from pdecl.presets import preset
@@ -257,7 +257,7 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     ],
 )
 def test_what_is_wrong_with_a_phi_is_said(law, shape, phi, message):
-    good, (first, second) = screen(law, shape, [law.sample(0, 1)[0], phi])
+    good, (first, second) = validate(law, shape, [law.sample(0, 1)[0], phi])
     assert list(good) == [0]
     assert first == ""
     assert re.search(message, second)

@@ -22,25 +22,27 @@ def full_answers(problem, basis, phis, at):
     return np.asarray(pdecl.solve(problem, basis, phis, batch=True, residual_limit=None)(at))
 
 
-def test_with_all_functions_on_all_points_it_is_the_layer(study, fresh):
-    at = study.problem.domain.mesh(7, 5)
-    whole = assemble(study, route="all")
-    full = full_answers(study.problem, study.basis, fresh, at)[:15]
+def test_with_all_functions_on_all_points_it_is_the_layer(snapshots, fresh):
+    at = snapshots.problem.domain.mesh(7, 5)
+    whole = assemble(snapshots, route="all")
+    full = full_answers(snapshots.problem, snapshots.basis, fresh, at)[:15]
     assert relative_l2(np.asarray(whole(fresh[:15])(at)), full).max() < 1e-6
     assert whole.functions_offline == 30
 
 
-def test_fewer_functions_cost_what_is_stated(reduced, study, fresh):
+def test_fewer_functions_cost_what_is_stated(reduced, snapshots, fresh):
     assert (reduced.functions, reduced.functions_offline) == (12, 30)
     assert 12 < reduced.rows <= 20
-    full = full_answers(study.problem, study.basis, fresh, reduced.at)
+    full = full_answers(snapshots.problem, snapshots.basis, fresh, reduced.at)
     errors = relative_l2(np.asarray(reduced(fresh).values), full)
     assert 1e-9 < reduced.error.mean < 0.02
     assert errors.mean() < 3 * reduced.error.mean
 
 
-def test_rows_are_weighed_for_the_better(reduced, study):
-    plain = measured(study, replace(reduced.core, weighing=jnp.eye(reduced.rows), at=None, values=None))
+def test_rows_are_weighed_for_the_better(reduced, snapshots):
+    plain = measured(
+        snapshots, replace(reduced.core, whitening=jnp.eye(reduced.rows), at=None, values=None)
+    )
     assert reduced.error.mean < plain.mean
 
 
@@ -70,7 +72,7 @@ def test_gradients_by_phi(reduced, fresh):
     assert np.isclose(jnp.sum(jax.grad(total)(fresh) * way), difference, rtol=1e-5)
 
 
-def test_single_precision_steps_give_the_same_answers(reduced, study, fresh):
+def test_single_precision_steps_give_the_same_answers(reduced, snapshots, fresh):
     single = replace(reduced.core, rules=replace(reduced.core.rules, steps="float32"))
     a, b = (np.asarray(answer(core, fresh, True).values["u"]) for core in (single, reduced.core))
     assert relative_l2(a, b).max() < 0.1 * reduced.error.mean
@@ -148,8 +150,8 @@ def test_a_basis_with_exact_initial_data():
     assert relative_l2(np.asarray(solver(phis[:2]).values), full).max() < 1e-6
 
 
-def test_settings_are_recommended(study):
-    advice = recommend(study, error=0.02, functions=(8,), ratios=(0.75, 1.5), batch=15)
+def test_settings_are_recommended(snapshots):
+    advice = recommend(snapshots, error=0.02, functions=(8,), ratios=(0.75, 1.5), batch=15)
     assert [s.route for s in advice.table] == ["subset", "chosen", "all"]
     good = [s for s in advice.table if s.error.mean <= 0.02]
     assert advice.best in good
@@ -157,12 +159,12 @@ def test_settings_are_recommended(study):
     assert advice.solver.rows == advice.best.rows
     assert "<" in str(advice)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        recommend(study, error=2.0)
+        recommend(snapshots, error=2.0)
 
 
-def test_an_error_asks_for_functions(study, reduced):
+def test_an_error_asks_for_functions(snapshots, reduced):
     wanted = 1.01 * reduced.error.mean
-    made = compile(study, error=wanted, points=18)
+    made = compile(snapshots, error=wanted, points=18)
     assert made.error.mean <= wanted
     assert made.functions <= 12
 

@@ -16,8 +16,8 @@ import pdecl
 from pdecl.cli import app
 from pdecl.compiled import compile, load_compiled, recommend
 from pdecl.compiled.crease import CREASED, SMOOTH
-from pdecl.compiled.make import assemble, of_trained
-from pdecl.compiled.reduction import combinations
+from pdecl.compiled.make import assemble, snapshots_of
+from pdecl.compiled.pod import reduced_basis
 from pdecl.experiment import basis_of
 from pdecl.metrics import relative_l2
 from pdecl.networks import Creased
@@ -36,14 +36,14 @@ def trained():
 
 
 @pytest.fixture(scope="module")
-def study(trained):
-    return of_trained(trained, 48, reduce=True)
+def snapshots(trained):
+    return snapshots_of(trained, 48, reduce=True)
 
 
 @pytest.fixture(scope="module")
-def solver(study):
-    made = assemble(study, 16, at=study.problem.domain.mesh(6, 5))
-    return replace(made, experiment=study.experiment)
+def solver(snapshots):
+    made = assemble(snapshots, 16, at=snapshots.problem.domain.mesh(6, 5))
+    return replace(made, experiment=snapshots.experiment)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def fresh(trained):
     return trained.law.sample(5, 8)
 
 
-def test_with_all_functions_on_all_points_it_is_the_layer(study, trained, fresh, solver):
-    whole = assemble(study, route="all", at=solver.at)
+def test_with_all_functions_on_all_points_it_is_the_layer(snapshots, trained, fresh, solver):
+    whole = assemble(snapshots, route="all", at=solver.at)
     full = trained.solve(fresh, throw=False)
     found, expected = whole(fresh), np.asarray(full(solver.at))
     # The front's own solve has a ridge of 1e-10 in the layer, of 1e-12 online.
@@ -71,16 +71,16 @@ def test_fewer_functions_cost_what_is_stated(solver, trained, fresh):
     assert errors.mean() < 3 * solver.error.mean
 
 
-def test_what_is_creased_is_measured_with_its_factor(study):
+def test_what_is_creased_is_measured_with_its_factor(snapshots):
     """The combinations g h are orthonormal in the mean over φ, with the g of each φ."""
-    expansion, _ = combinations(study, 16)
-    split = study.values[SMOOTH].shape[1]
-    g, count = study.front.folds[study.kept], len(study.quadrature)
+    modes, _ = reduced_basis(snapshots, 16)
+    split = snapshots.values[SMOOTH].shape[1]
+    g, count = snapshots.front.folds[snapshots.kept], len(snapshots.quadrature)
     for part, factor, unknown in [
-        (expansion[:split], np.ones_like(g), SMOOTH),
-        (expansion[split:], g, CREASED),
+        (modes[:split], np.ones_like(g), SMOOTH),
+        (modes[split:], g, CREASED),
     ]:
-        h = study.values[unknown] @ part[:, np.any(part != 0, axis=0)]
+        h = snapshots.values[unknown] @ part[:, np.any(part != 0, axis=0)]
         gram = np.einsum("q,qi,qj->ij", np.mean(factor**2, axis=0) / count, h, h)
         np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-6)
 
@@ -142,12 +142,12 @@ def test_the_command_answers_with_it(solver, fresh, tmp_path):
     np.testing.assert_allclose(slopes["u_x"], on_grid(by_x), rtol=1e-6, atol=1e-9)
 
 
-def test_settings_are_recommended(study):
-    advice = recommend(study, error=0.9, functions=(16,), ratios=(2.0,), batch=12)
+def test_settings_are_recommended(snapshots):
+    advice = recommend(snapshots, error=0.9, functions=(16,), ratios=(2.0,), batch=12)
     assert [(s.route, s.functions) for s in advice.table] == [("chosen", 16), ("all", 16)]
     assert advice.best is not None
     with pytest.raises(ValueError, match="between 1 and the basis's own number; found 25"):
-        assemble(study, 25)
+        assemble(snapshots, 25)
 
 
 def test_what_is_creased_sees_phi(trained, fresh):

@@ -75,9 +75,9 @@ def scalar(equation, data):
     return build(problem, lambda x, phi: jnp.ones(1), None, (points,))
 
 
-def steps_from(start, system, weighing, rtol=0.0, offset=0.0):
+def steps_from(start, system, whitening, rtol=0.0, offset=0.0):
     rules = Rules("float64", jnp.asarray(float(rtol)), 30, float(offset))
-    return iterated(system, weighing, jnp.eye(1), first_iterate(jnp.array([start])), rules)
+    return iterated(system, whitening, jnp.eye(1), first_iterate(jnp.array([start])), rules)
 
 
 def test_when_a_step_is_the_last():

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..compiled import Compiled, Study
-from ..compiled import compile as compile_study
-from ..compiled.make import of_trained
-from ..compiled.study import TOGETHER, rows_of
-from ..compiled.surroundings import flat
+from ..compiled import Compiled, Snapshots
+from ..compiled import compile as compile_snapshots
+from ..compiled.make import snapshots_of
+from ..compiled.snapshots import TOGETHER, rows_of
+from ..compiled.statistics import flat
 from ..compiled.timing import compiled_seconds, layer_seconds
 from ..files import require_writable
 from ..progress import counting_bar
@@ -80,13 +80,13 @@ def compile(
         learned = 8 * (trained.size + len(flat(trained.law.sample(0, 1))))
         require_memory(3 * phis * learned, f"--phis {phis}", "learn from fewer φ")
         with counting_bar("solving with the whole basis", phis, show) as tell:
-            study = of_trained(trained, phis, reduce=reduce, progress=tell)
+            snapshots = snapshots_of(trained, phis, reduce=reduce, progress=tell)
         with Console(stderr=True, quiet=not show).status("choosing functions and points"):
-            solver = compile_study(study, functions=functions, error=error, points=rows)
+            solver = compile_snapshots(snapshots, functions=functions, error=error, points=rows)
         out.parent.mkdir(parents=True, exist_ok=True)
         solver.save(out)
         with Console(stderr=True, quiet=not show).status("taking the time"):
-            plain = _about(model, out, study, solver)
+            plain = _about(model, out, snapshots, solver)
     print_json(plain) if as_json else _show(plain)
 
 
@@ -108,23 +108,23 @@ def _require(out: Path, functions: int | None, error: float | None, phis: int, o
         )
 
 
-def _about(model: str, out: Path, study: Study, solver: Compiled) -> dict[str, Any]:
+def _about(model: str, out: Path, snapshots: Snapshots, solver: Compiled) -> dict[str, Any]:
     """What went in, what came out, and what that cost, as plain data."""
-    batch = min(TOGETHER, len(study.weights))
-    layer, fast = layer_seconds(study, batch), compiled_seconds(study, solver, batch)
-    drawn = study.problem.draw(study.plan.size)
+    batch = min(TOGETHER, len(snapshots.weights))
+    layer, fast = layer_seconds(snapshots, batch), compiled_seconds(snapshots, solver, batch)
+    drawn = snapshots.problem.draw(snapshots.plan.size)
     return {
         "model": model,
         "out": str(out),
-        "problem": study.experiment.problem,
-        "functions": {"layer": study.plan.size, "compiled": solver.functions},
+        "problem": snapshots.experiment.problem,
+        "functions": {"layer": snapshots.plan.size, "compiled": solver.functions},
         "rows": {
-            "layer": rows_of(study.problem, study.plan, drawn),
+            "layer": rows_of(snapshots.problem, snapshots.plan, drawn),
             "compiled": solver.rows,
         },
         "bytes": {"layer": find(model).stat().st_size, "compiled": out.stat().st_size},
-        "phis": len(study.weights),
-        "held_out": len(study.held_out),
+        "phis": len(snapshots.weights),
+        "held_out": len(snapshots.held_out),
         "error": solver.error.as_dict(),
         "seconds_per_phi": {"layer": layer, "compiled": fast, "ratio": layer / fast, "batch": batch},
     }

@@ -10,7 +10,7 @@ from .make import compile as compile
 from .recommend import Recommendation as Recommendation
 from .recommend import Setting as Setting
 from .recommend import recommend as recommend
+from .snapshots import Snapshots as Snapshots
+from .snapshots import take_snapshots as take_snapshots
 from .solver import Compiled as Compiled
 from .solver import CompiledSolution as CompiledSolution
-from .study import Study as Study
-from .study import examine as examine

@@ -20,8 +20,8 @@ from ..system import Plan, System
 from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Iterate, Rules, first_iterate, fitted, iterated
 from .rounds import in_rounds
-from .study import held_system
-from .surroundings import Surroundings
+from .snapshots import stored_system
+from .statistics import PhiStatistics
 
 
 class Found(Outcome):
@@ -37,13 +37,13 @@ class Core(eqx.Module):
     """Held arrays. Those that a basis that sees φ does not allow to be held are None.
 
     - `sets`: the chosen points. `jets`: what conditions read there of the r combinations of functions.
-    - `expansion`: ω = expansion · (coefficients of the combinations).
-    - `weighing`: a matrix that multiplies the rows; None leaves them as they are.
+    - `modes`: ω = modes · (coefficients of the combinations).
+    - `whitening`: a matrix that multiplies the rows; None leaves them as they are.
     - `norm`: ‖norm · coefficients‖ is the size of u.
     - `at`, `values`: query points, and the combinations' values there, by unknown.
     - `crease`: for functions that are creased along a front. Then `plan`, `jets` and `values` are those
       of two unknowns, the smooth part and what is creased; the points, and `values`, hold the front's
-      combinations too; and the expansion is the crease's.
+      combinations too; and the modes is the crease's.
     - `lean`: whether all rows are fitted and at least as many as functions, so that the short way of
       `online.py` does; else the layer's own.
     """
@@ -53,10 +53,10 @@ class Core(eqx.Module):
     sets: tuple[Points, ...]
     plan: Plan = eqx.field(static=True)
     jets: tuple[dict[Entry, Float[Array, "_n _r"]], ...] | None
-    expansion: Float[Array, "N r"] | None
-    weighing: Float[Array, "m n"] | None
+    modes: Float[Array, "N r"] | None
+    whitening: Float[Array, "m n"] | None
     norm: Float[Array, "r r"] | None
-    surroundings: Surroundings
+    statistics: PhiStatistics
     at: Float[Array, "q d"] | None
     values: dict[str, Float[Array, "q _r"]] | None
     rules: Rules
@@ -65,21 +65,21 @@ class Core(eqx.Module):
     crease: Crease | None = None
 
     @property
-    def expands(self) -> Float[Array, "N r"] | None:
-        """ω = expands · (coefficients of the combinations)."""
-        return self.expansion if self.crease is None else self.crease.expansion
+    def whole_modes(self) -> Float[Array, "N r"] | None:
+        """ω = whole_modes · (coefficients of the combinations)."""
+        return self.modes if self.crease is None else self.crease.modes
 
     def one(self, phi: Any, iterate: Iterate | None = None) -> Found:
         """The answer for one φ; from an iterate, where steps were taken already."""
         with _precise():
             system, found, front = self.solved(_in_double(phi), iterate)
-            whole = self.expands
+            whole = self.whole_modes
             weights = found.weights if whole is None else whole @ found.weights
             return Found(
                 weights, found.code, found.iterations, found.optimality, found.violation,
                 residual=system.residuals(found.weights),
                 measured=relative_residuals(constant(system), constant(found.weights)),
-                distance=constant(self.surroundings.distance(phi)),
+                distance=constant(self.statistics.distance(phi)),
                 values=None if self.at is None else self._at(phi, system.split(found.weights), front),
             )  # fmt: skip
 
@@ -96,7 +96,7 @@ class Core(eqx.Module):
         system, front = self._system(phi)
         if self.lean:
             iterate = self._iterate(system, phi) if iterate is None else iterate
-            found = fitted(system, self.weighing, iterate, self.rules)
+            found = fitted(system, self.whitening, iterate, self.rules)
         else:
             found = weights_of(system, self.solver)
         if front is None:
@@ -106,7 +106,7 @@ class Core(eqx.Module):
 
     def _system(self, phi: Any) -> tuple[System, Outcome | None]:
         front = None if self.crease is None else self.crease.front.solved(phi)[1]
-        system = held_system(
+        system = stored_system(
             self.problem, self.basis, phi, self.sets, self.plan, self.jets, self.crease,
             None if front is None else front.weights,
         )  # fmt: skip
@@ -115,8 +115,8 @@ class Core(eqx.Module):
     def _iterate(self, system: System, phi: Any, so_far: Iterate | None = None) -> Iterate:
         norm = jnp.eye(self.plan.size) if self.norm is None else self.norm
         if so_far is None:
-            so_far = first_iterate(self.surroundings.start(phi, self.plan.size))
-        return iterated(system, self.weighing, norm, so_far, self.rules)
+            so_far = first_iterate(self.statistics.start(phi, self.plan.size))
+        return iterated(system, self.whitening, norm, so_far, self.rules)
 
     def _at(
         self, phi: Any, shares: dict[str, Array], front: Float[Array, " _r"] | None

@@ -33,13 +33,13 @@ class Crease(eqx.Module):
 
     - `problem`: the conditions on v and h.
     - `front`: the `Core` that finds s. `blur`: w.
-    - `expansion`: ω = expansion · (coefficients of the combinations).
+    - `modes`: ω = modes · (coefficients of the combinations).
     """
 
     problem: Problem
     front: Any
     blur: Float[Array, ""]
-    expansion: Float[Array, "N r"] | None
+    modes: Float[Array, "N r"] | None
     orders: Orders = eqx.field(static=True)
 
     def folded(self, sets: tuple[Points, ...], s: Float[Array, " r"]) -> tuple[Points, ...]:
@@ -57,13 +57,13 @@ class Crease(eqx.Module):
     ) -> dict[str, Float[Array, "*q _r"]]:
         """The combinations of both parts of u and of its front, from the values of all functions, the
         last `along` of which are creased."""
-        whole, (_, kept) = self.expansion, plan.sizes[0]
+        whole, (_, kept) = self.modes, plan.sizes[0]
         assert whole is not None
         split = functions.shape[-1] - along
         return {
             SMOOTH: functions[..., :split] @ whole[:split, :kept],
             CREASED: functions[..., split:] @ whole[split:, kept:],
-            FRONT: functions @ self.front.expansion,
+            FRONT: functions @ self.front.modes,
         }
 
     def factor(self, values: Float[Array, "q r"], s: Float[Array, " r"]) -> Float[Array, " q"]:
@@ -149,10 +149,10 @@ def jets_in(
     return found
 
 
-def reduced(sets: tuple[Points, ...], expansion: Any, orders: Orders) -> tuple[Points, ...]:
+def reduced(sets: tuple[Points, ...], modes: Any, orders: Orders) -> tuple[Points, ...]:
     """The points with what is held of the front's combinations in the place of the functions."""
     return tuple(
-        _with(points, {held_at(place): np.asarray(points.data[held_at(place)]) @ expansion
+        _with(points, {held_at(place): np.asarray(points.data[held_at(place)]) @ modes
                        for place, _ in here})
         for points, here in zip(sets, orders, strict=True)
     )  # fmt: skip

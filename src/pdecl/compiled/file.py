@@ -32,7 +32,7 @@ from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Rules
 from .save import OF_FRONT, jet_name
 from .solver import Compiled, phi_shapes
-from .surroundings import Surroundings
+from .statistics import PhiStatistics
 
 
 def is_compiled(path: str | os.PathLike[str]) -> bool:
@@ -131,7 +131,7 @@ def _core(
             for number in range(len(sets))
         )
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
-    around = Surroundings(
+    around = PhiStatistics(
         held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
         held["guess centres"] if "guess" in held else None, held.get("guess"),
     )  # fmt: skip

@@ -20,14 +20,22 @@ from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, build
 from ..trained import Trained
 from . import crease as creases
-from . import reduction
+from . import pod
 from .core import Core, answer
 from .crease import Crease
 from .online import Rules
-from .selection import choose, subset
+from .selection import select_points, subset
+from .snapshots import (
+    FrontSnapshots,
+    Snapshots,
+    phi_independent,
+    rows_of,
+    take_snapshots,
+    usable,
+    values_of,
+)
 from .solver import Compiled
-from .study import FrontStudy, Study, examine, held_once, rows_of, usable, values_of
-from .surroundings import survey
+from .statistics import phi_statistics
 
 Route = Literal["chosen", "all"]
 
@@ -45,7 +53,7 @@ _SIZES = (8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 
 
 
 def compile(
-    problem: Problem | Trained | Study,
+    problem: Problem | Trained | Snapshots,
     basis: Any = None,
     phis: Any = None,
     *,
@@ -78,7 +86,7 @@ def compile(
     Arguments:
 
     - `problem`, `basis`: as in `solve`; or a `Trained` alone, which knows both, and its training φ; or a
-      `Study`, from `examine`, whose answers then serve many settings.
+      `Snapshots`, from `take_snapshots`, whose answers then serve many settings.
     - `phis`: training φ, along a first axis; hundreds. A quarter is held out to measure errors on. For a
       `Trained`: how many of its own (400).
     - `functions`: how many combinations of functions to keep, for each unknown (of creased functions, in
@@ -95,69 +103,69 @@ def compile(
     The result says in `error` what all this costs, measured on the held-out φ. (How rows are weighed
     is chosen on them too, out of four ways.)
     """
-    study, experiment = studied(
+    snapshots, experiment = snapshots_from(
         problem, basis, phis, solver, reduce=functions is not None or error is not None
     )
     options = {"points": points, "at": at, "route": route, "dtype": dtype, "max_steps": max_steps}
     if error is None:
-        made = assemble(study, functions, **options)
+        made = assemble(snapshots, functions, **options)
     elif functions is not None:
         raise TypeError("compile: give `functions` or `error`, not both.")
     else:
-        made = _smallest(study, error, options)
+        made = _smallest(snapshots, error, options)
     return replace(made, experiment=experiment)
 
 
-def studied(
-    problem: Problem | Trained | Study, basis: Any, phis: Any, solver: Any, reduce: bool
-) -> tuple[Study, Experiment | None]:
-    """A study of what was given, and the experiment behind it if there is one."""
+def snapshots_from(
+    problem: Problem | Trained | Snapshots, basis: Any, phis: Any, solver: Any, reduce: bool
+) -> tuple[Snapshots, Experiment | None]:
+    """A snapshots of what was given, and the experiment behind it if there is one."""
     require_precision(jnp.float64)
-    if isinstance(problem, Study):
+    if isinstance(problem, Snapshots):
         if basis is not None or phis is not None or solver is not None:
-            raise TypeError("a Study comes with its basis, φ and solver: leave these out.")
+            raise TypeError("a Snapshots comes with its basis, φ and solver: leave these out.")
         return problem, problem.experiment
     if isinstance(problem, Trained):
         count = 400 if phis is None else phis
         if basis is not None or not isinstance(count, int):
             raise TypeError("a Trained comes with its basis; `phis` says how many training φ to use.")
-        study = of_trained(problem, count, solver, reduce=reduce)
-        return study, study.experiment
+        snapshots = snapshots_of(problem, count, solver, reduce=reduce)
+        return snapshots, snapshots.experiment
     if basis is None or phis is None:
         raise TypeError("give a problem, a basis and training φ (`problem.sample(key, 400)`).")
     one = jax.tree.map(lambda leaf: leaf[0], problem.check(phis, batch=True))
-    if reduce and not held_once(problem, basis, one):
+    if reduce and not phi_independent(problem, basis, one):
         raise ValueError(_NOT_REDUCED)
-    return examine(problem, basis, phis, solver), None
+    return take_snapshots(problem, basis, phis, solver), None
 
 
-def of_trained(
+def snapshots_of(
     trained: Trained,
     count: int = 400,
     solver: LinearSolver | GaussNewton | None = None,
     *,
     reduce: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Study:
-    """The study of a trained basis on the first of its training φ.
+) -> Snapshots:
+    """The snapshots of a trained basis on the first of its training φ.
 
     `reduce` says that fewer functions will be asked for: a basis that does not allow it is refused
-    before anything is solved. `progress` is that of `examine`.
+    before anything is solved. `progress` is that of `take_snapshots`.
     """
     if trained.experiment.method == "soft":
         raise ValueError("a soft model proposes its weights and has nothing to solve for.")
     problem = problem_of(trained.experiment)
     training = replace(trained.experiment.training, phis=count)
     phis = training_phis(replace(trained.experiment, training=training))
-    if reduce and phis is not None and not held_once(problem, trained.basis, take(phis, 0)):
+    if reduce and phis is not None and not phi_independent(problem, trained.basis, take(phis, 0)):
         raise ValueError(_NOT_REDUCED)
     solver = solver_of(trained.experiment) if solver is None else solver
-    study = examine(problem, trained.basis, phis, solver, progress)
-    return replace(study, experiment=trained.experiment)
+    snapshots = take_snapshots(problem, trained.basis, phis, solver, progress)
+    return replace(snapshots, experiment=trained.experiment)
 
 
 def assemble(
-    study: Study,
+    snapshots: Snapshots,
     functions: int | None = None,
     *,
     points: int | None = None,
@@ -166,45 +174,45 @@ def assemble(
     dtype: Any = jnp.float64,
     max_steps: int = 15,
 ) -> Compiled:
-    """A solver with that many functions and rows, from what a study has found."""
+    """A solver with that many functions and rows, from what a snapshots has found."""
     require_precision(dtype)
     if route not in ("chosen", "all"):
         raise ValueError(f"`route` must be 'chosen' or 'all'; found {route!r}.")
-    at = None if at is None else inside(study.problem, at)
+    at = None if at is None else inside(snapshots.problem, at)
     rules = Rules(jnp.dtype(dtype).name, jnp.asarray(1e-6), max_steps)
-    if study.sees_phi:
+    if snapshots.sees_phi:
         if functions is not None:
             raise ValueError(_NOT_REDUCED)
-        core = _seeing(study, points, route, at, rules)
-        return Compiled(core, measured(study, core))
-    sizes = [size for _, size in study.plan.sizes]
-    most = max(sizes) if study.front is None else sum(sizes)
+        core = _phi_dependent(snapshots, points, route, at, rules)
+        return Compiled(core, measured(snapshots, core))
+    sizes = [size for _, size in snapshots.plan.sizes]
+    most = max(sizes) if snapshots.front is None else sum(sizes)
     if functions is not None and not 1 <= functions <= most:
         raise ValueError(f"`functions` must be between 1 and the basis's own number; found {functions}.")
-    return _blind(study, functions, points, route, at, rules)
+    return _phi_independent(snapshots, functions, points, route, at, rules)
 
 
-def measured(study: Study, core: Core) -> Summary:
+def measured(snapshots: Snapshots, core: Core) -> Summary:
     """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
-    numbers = study.held_out[:_MEASURED]
-    phis = study.some(numbers)
+    numbers = snapshots.held_out[:_MEASURED]
+    phis = snapshots.some(numbers)
     if core.crease is not None:  # the front as it is found online is part of the answer
-        assert study.values is not None
-        functions = np.concatenate([study.values[name] for name, _ in study.plan.sizes], axis=1)
-        core = _with_values(study, core, study.quadrature, jnp.asarray(functions))
+        assert snapshots.values is not None
+        functions = np.concatenate([snapshots.values[name] for name, _ in snapshots.plan.sizes], axis=1)
+        core = _with_values(snapshots, core, snapshots.quadrature, jnp.asarray(functions))
     found = answer(core, phis, True)
     good = usable(found.code)
     if core.crease is not None:
-        full = reduction.answers_on(study, numbers)
-        ours = np.asarray((found.values or {})[study.problem.unknowns[0]])
-    elif study.values is not None:
-        full = reduction.answers_on(study, numbers)
-        ours = reduction.combined(study, np.asarray(found.weights))
+        full = pod.answers_on(snapshots, numbers)
+        ours = np.asarray((found.values or {})[snapshots.problem.unknowns[0]])
+    elif snapshots.values is not None:
+        full = pod.answers_on(snapshots, numbers)
+        ours = pod.combined(snapshots, np.asarray(found.weights))
     else:
-        coords = study.quadrature[::4]
+        coords = snapshots.quadrature[::4]
         full, ours = (
-            _queried(study, phis, jnp.asarray(w), coords)
-            for w in (study.weights[numbers], found.weights)
+            _queried(snapshots, phis, jnp.asarray(w), coords)
+            for w in (snapshots.weights[numbers], found.weights)
         )
     errors = np.ones(len(numbers))
     if good.any():
@@ -212,124 +220,129 @@ def measured(study: Study, core: Core) -> Summary:
     return summarise(errors)
 
 
-def _seeing(study: Study, points: int | None, route: Route, at: Any, rules: Rules) -> Core:
-    size = study.plan.size
+def _phi_dependent(
+    snapshots: Snapshots, points: int | None, route: Route, at: Any, rules: Rules
+) -> Core:
+    size = snapshots.plan.size
     count = round(_ROWS * size) if points is None else points
-    sets = study.problem.draw(size)
-    if route == "chosen" and any(study.open):
-        sets = _subsets(study, choose(study, count, None))
-    rows = rows_of(study.problem, study.plan, sets)
+    sets = snapshots.problem.draw(size)
+    if route == "chosen" and any(snapshots.open):
+        sets = _subsets(snapshots, select_points(snapshots, count, None))
+    rows = rows_of(snapshots.problem, snapshots.plan, sets)
     return Core(
-        problem=study.problem, basis=study.basis, sets=sets, plan=study.plan, jets=None, expansion=None,
-        weighing=None, norm=None, surroundings=survey(study.phis, study.kept, study.held_out, None),
+        problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=snapshots.plan, jets=None,
+        modes=None, whitening=None, norm=None,
+        statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, None),
         at=at, values=None, rules=eqx.tree_at(lambda r: r.rtol, rules, jnp.asarray(1e-8)),
-        solver=study.solver, lean=_all_fitted(study.problem) and rows >= size,
+        solver=snapshots.solver, lean=_all_fitted(snapshots.problem) and rows >= size,
     )  # fmt: skip
 
 
-def _blind(
-    study: Study, functions: int | None, points: int | None, route: Route, at: Any, rules: Rules
+def _phi_independent(
+    snapshots: Snapshots, functions: int | None, points: int | None, route: Route, at: Any, rules: Rules
 ) -> Compiled:
     """A basis that does not see φ, but for a crease: everything is held."""
     crease = None
-    if study.front is not None:
-        crease = _crease(study.front, functions, route, rules)
-    expansion, sizes = reduction.combinations(study, functions)
-    count = round(_ROWS * expansion.shape[1]) if points is None else points
-    plan = reduction.with_sizes(study.plan, expansion)
-    if route == "chosen" and any(study.open):
-        held = _online(study, crease)
-        numbers = choose(held, count, expansion, crease)
+    if snapshots.front is not None:
+        crease = _crease(snapshots.front, functions, route, rules)
+    modes, sizes = pod.reduced_basis(snapshots, functions)
+    count = round(_ROWS * modes.shape[1]) if points is None else points
+    plan = pod.with_sizes(snapshots.plan, modes)
+    if route == "chosen" and any(snapshots.open):
+        held = _online(snapshots, crease)
+        numbers = select_points(held, count, modes, crease)
         sets = _subsets(held, numbers)
     else:
-        held = _online(_drawn(study), crease)
+        held = _online(_drawn(snapshots), crease)
         sets = held.candidates
         numbers = tuple(np.arange(len(points)) for points in sets)
-    rows = rows_of(study.problem, plan, sets)
-    lean = _all_fitted(study.problem) and rows >= plan.size
-    jets = reduction.reduced_jets(held, numbers, expansion, plan)
-    answers = reduction.coefficients(study, expansion, crease)
+    rows = rows_of(snapshots.problem, plan, sets)
+    lean = _all_fitted(snapshots.problem) and rows >= plan.size
+    jets = pod.reduced_jets(held, numbers, modes, plan)
+    answers = pod.coefficients(snapshots, modes, crease)
 
-    def core_with(weighing: np.ndarray | None) -> Core:
+    def core_with(whitening: np.ndarray | None) -> Core:
         turn = np.diag(sizes)
         if lean:
-            turn = reduction.coordinates(study, sets, plan, jets, answers, weighing, crease)
-        turned = expansion @ turn
+            turn = pod.coordinates(snapshots, sets, plan, jets, answers, whitening, crease)
+        turned = modes @ turn
         start = None if _affine(plan) else np.linalg.solve(turn, answers.T).T
         whole = jnp.asarray(turned)
         return Core(
-            problem=study.problem, basis=study.basis, sets=sets, plan=plan,
-            jets=jax.tree.map(jnp.asarray, reduction.reduced_jets(held, numbers, turned, plan)),
-            expansion=whole if crease is None else None,
-            weighing=None if weighing is None else jnp.asarray(weighing), norm=jnp.asarray(turn),
-            surroundings=survey(study.phis, study.kept, study.held_out, start),
-            at=None, values=None, rules=rules, solver=study.solver, lean=lean,
-            crease=None if crease is None else replace(crease, expansion=whole),
+            problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=plan,
+            jets=jax.tree.map(jnp.asarray, pod.reduced_jets(held, numbers, turned, plan)),
+            modes=whole if crease is None else None,
+            whitening=None if whitening is None else jnp.asarray(whitening), norm=jnp.asarray(turn),
+            statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, start),
+            at=None, values=None, rules=rules, solver=snapshots.solver, lean=lean,
+            crease=None if crease is None else replace(crease, modes=whole),
         )  # fmt: skip
 
     ways: list[np.ndarray | None] = [None]
     if lean and functions is not None and route == "chosen":
-        ways = list(reduction.weighings(reduction.left_over(study, sets, plan, jets, answers, crease)))
+        ways = list(
+            pod.whitenings(pod.truncation_residuals(snapshots, sets, plan, jets, answers, crease))
+        )
     cores = [core_with(way) for way in ways]
-    best = min(cores, key=lambda core: measured(study, core).mean)
-    best = _with_tolerance(study, best, exact=functions is None)
-    error = measured(study, best)
+    best = min(cores, key=lambda core: measured(snapshots, core).mean)
+    best = _with_tolerance(snapshots, best, exact=functions is None)
+    error = measured(snapshots, best)
     if at is not None:
-        best = _with_values(study, best, at, _functions_at(study, at))
+        best = _with_values(snapshots, best, at, _functions_at(snapshots, at))
     return Compiled(best, error)
 
 
-def _crease(front: FrontStudy, functions: int | None, route: Route, rules: Rules) -> Crease:
+def _crease(front: FrontSnapshots, functions: int | None, route: Route, rules: Rules) -> Crease:
     """The front as it is found online, with fewer functions."""
-    size = None if functions is None else max(1, min(round(_FRONT * functions), front.study.most))
-    made = assemble(front.study, size, route=route, dtype=jnp.dtype(rules.steps))
+    size = None if functions is None else max(1, min(round(_FRONT * functions), front.snapshots.most))
+    made = assemble(front.snapshots, size, route=route, dtype=jnp.dtype(rules.steps))
     return Crease(front.problem, made.core, jnp.asarray(front.blur), None, front.orders)
 
 
-def _online(study: Study, crease: Crease | None) -> Study:
-    """The study with points that hold the front's combinations, in the place of all functions."""
+def _online(snapshots: Snapshots, crease: Crease | None) -> Snapshots:
+    """The snapshots with points that hold the front's combinations, in the place of all functions."""
     if crease is None:
-        return study
-    expansion = np.asarray(crease.front.expansion)
-    return replace(study, candidates=creases.reduced(study.candidates, expansion, crease.orders))
+        return snapshots
+    modes = np.asarray(crease.front.modes)
+    return replace(snapshots, candidates=creases.reduced(snapshots.candidates, modes, crease.orders))
 
 
-def _functions_at(study: Study, at: Any) -> Any:
+def _functions_at(snapshots: Snapshots, at: Any) -> Any:
     """The values of all functions at points, by unknown; of those that are creased, before they are."""
-    inner = study.basis if study.front is None else creases.inner_of(study.basis)
-    values = eqx.filter_jit(values_of)(study.problem, inner, study.phi(0), at)
-    return values if study.front is None else values[study.problem.unknowns[0]]
+    inner = snapshots.basis if snapshots.front is None else creases.inner_of(snapshots.basis)
+    values = eqx.filter_jit(values_of)(snapshots.problem, inner, snapshots.phi(0), at)
+    return values if snapshots.front is None else values[snapshots.problem.unknowns[0]]
 
 
-def _with_values(study: Study, core: Core, at: Any, functions: Any) -> Core:
+def _with_values(snapshots: Snapshots, core: Core, at: Any, functions: Any) -> Core:
     """The same solver, with query points at which all functions have these values."""
     if core.crease is None:
-        return replace(core, at=at, values=_through(study.plan, core.plan, functions, core.expansion))
-    return replace(core, at=at, values=core.crease.parts(functions, study.basis.along, core.plan))
+        return replace(core, at=at, values=_through(snapshots.plan, core.plan, functions, core.modes))
+    return replace(core, at=at, values=core.crease.parts(functions, snapshots.basis.along, core.plan))
 
 
-def _with_tolerance(study: Study, core: Core, exact: bool) -> Core:
+def _with_tolerance(snapshots: Snapshots, core: Core, exact: bool) -> Core:
     """Steps go on until what they leave is a small part of the error that there is anyway."""
-    rtol = 1e-8 if exact else float(np.clip(_SHARE * measured(study, core).mean, 1e-8, 1e-3))
+    rtol = 1e-8 if exact else float(np.clip(_SHARE * measured(snapshots, core).mean, 1e-8, 1e-3))
     return eqx.tree_at(lambda c: c.rules.rtol, core, jnp.asarray(rtol))
 
 
-def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
+def _smallest(snapshots: Snapshots, error: float, options: dict[str, Any]) -> Compiled:
     """The fewest functions that reach an error, by bisection over a ladder of numbers."""
-    if study.sees_phi:
+    if snapshots.sees_phi:
         raise ValueError(_NOT_REDUCED)
     if not 0 < error < 1:
         raise ValueError(f"`error` is relative and must lie between 0 and 1; found {error}.")
-    most = study.most
+    most = snapshots.most
     if options["points"] is not None:
-        most = min(most, options["points"] // len(study.problem.unknowns))
+        most = min(most, options["points"] // len(snapshots.problem.unknowns))
     ladder = [size for size in _SIZES if size < most]
     low, high, best = 0, len(ladder), None
     while low < high:
         middle = (low + high) // 2
         try:
-            made = assemble(study, ladder[middle], **options)
-        except reduction.TooFewDirections as few:  # all of them are the most there is
+            made = assemble(snapshots, ladder[middle], **options)
+        except pod.TooFewDirections as few:  # all of them are the most there is
             ladder = [*(size for size in ladder if size < few.limit), few.limit]
             high = len(ladder)
             continue
@@ -339,7 +352,7 @@ def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
             low = middle + 1
     if best is not None:
         return best
-    made = assemble(study, None, **options)
+    made = assemble(snapshots, None, **options)
     if made.error.mean > error:
         raise ValueError(
             f"`error`: with all {made.functions} functions and {made.rows} rows the mean error is "
@@ -348,41 +361,41 @@ def _smallest(study: Study, error: float, options: dict[str, Any]) -> Compiled:
     return made
 
 
-def _subsets(study: Study, numbers: tuple[np.ndarray, ...]) -> tuple[Points, ...]:
+def _subsets(snapshots: Snapshots, numbers: tuple[np.ndarray, ...]) -> tuple[Points, ...]:
     return tuple(
         subset(points, chosen) if free else points
-        for points, chosen, free in zip(study.candidates, numbers, study.open, strict=True)
+        for points, chosen, free in zip(snapshots.candidates, numbers, snapshots.open, strict=True)
     )
 
 
-def _drawn(study: Study) -> Study:
-    """The study with the points that `solve` would draw for candidates."""
-    sets, one = study.problem.draw(study.plan.size), study.phi(0)
-    if study.front is not None:
-        inner, orders = creases.inner_of(study.basis), study.front.orders
-        sets = creases.held(inner, study.problem, sets, one, orders)
-        held = creases.jets_in(sets, study.plan, study.problem.places, orders)
-        return replace(study, candidates=sets, jets=held)
-    jets = eqx.filter_jit(build)(study.problem, study.basis, one, sets).jets
-    return replace(study, candidates=sets, jets=jax.tree.map(np.asarray, jets))
+def _drawn(snapshots: Snapshots) -> Snapshots:
+    """The snapshots with the points that `solve` would draw for candidates."""
+    sets, one = snapshots.problem.draw(snapshots.plan.size), snapshots.phi(0)
+    if snapshots.front is not None:
+        inner, orders = creases.inner_of(snapshots.basis), snapshots.front.orders
+        sets = creases.held(inner, snapshots.problem, sets, one, orders)
+        held = creases.jets_in(sets, snapshots.plan, snapshots.problem.places, orders)
+        return replace(snapshots, candidates=sets, jets=held)
+    jets = eqx.filter_jit(build)(snapshots.problem, snapshots.basis, one, sets).jets
+    return replace(snapshots, candidates=sets, jets=jax.tree.map(np.asarray, jets))
 
 
 def _through(
-    plan: Plan, reduced: Plan, values: dict[str, Array], expansion: Array | None
+    plan: Plan, reduced: Plan, values: dict[str, Array], modes: Array | None
 ) -> dict[str, Array]:
-    assert expansion is not None
+    assert modes is not None
     found, row, column = {}, 0, 0
     for (unknown, size), (_, kept) in zip(plan.sizes, reduced.sizes, strict=True):
-        found[unknown] = values[unknown] @ expansion[row : row + size, column : column + kept]
+        found[unknown] = values[unknown] @ modes[row : row + size, column : column + kept]
         row, column = row + size, column + kept
     return found
 
 
-def _queried(study: Study, phis: Any, weights: Array, coords: Array) -> np.ndarray:
+def _queried(snapshots: Snapshots, phis: Any, weights: Array, coords: Array) -> np.ndarray:
     count = len(weights)
     zeros = jnp.zeros(count)
     solution = Solution(
-        study.problem, study.basis, phis, (), weights, {}, zeros.astype(int), zeros, zeros,
+        snapshots.problem, snapshots.basis, phis, (), weights, {}, zeros.astype(int), zeros, zeros,
         zeros.astype(int), True,
     )  # fmt: skip
     return np.concatenate([np.asarray(part) for part in jax.tree.leaves(solution(coords))], axis=1)

@@ -64,33 +64,33 @@ def first_iterate(start: Float[Array, " N"]) -> Iterate:
 
 def iterated(
     system: System,
-    weighing: Float[Array, "m n"] | None,
+    whitening: Float[Array, "m n"] | None,
     norm: Float[Array, "N N"],
     so_far: Iterate,
     rules: Rules,
 ) -> Iterate:
     """The weights of a system of `Fit` rows alone, as numbers without derivatives.
 
-    `weighing` multiplies the rows; ‖norm ω‖ is the size of u that steps are measured by.
+    `whitening` multiplies the rows; ‖norm ω‖ is the size of u that steps are measured by.
     """
     held, so_far = constant(system), constant(so_far)
     if system.is_affine:
-        return _direct(held, weighing, so_far, rules)
-    return _gauss_newton(held, weighing, norm, so_far, rules)
+        return _direct(held, whitening, so_far, rules)
+    return _gauss_newton(held, whitening, norm, so_far, rules)
 
 
 def fitted(
-    system: System, weighing: Float[Array, "m n"] | None, found: Iterate, rules: Rules
+    system: System, whitening: Float[Array, "m n"] | None, found: Iterate, rules: Rules
 ) -> Outcome:
     """These weights, differentiable in all that the system is made of, and how good they are."""
     held = constant(system)
-    inverse = Partial(_make_inverse, held, weighing, found.weights)
-    optimality = lambda z: (jax.grad(partial(_objective, system, weighing))(z[0]), z[1])
+    inverse = Partial(_make_inverse, held, whitening, found.weights)
+    optimality = lambda z: (jax.grad(partial(_objective, system, whitening))(z[0]), z[1])
     none = jnp.zeros(0, found.weights.dtype)
     weights, _ = attach((found.weights, none), optimality, inverse)
 
     seen = constant(weights)
-    measure = jax.value_and_grad(partial(_objective, held, weighing))
+    measure = jax.value_and_grad(partial(_objective, held, whitening))
     (value_at_rest, slope_at_rest), (_, slope) = measure(jnp.zeros_like(seen)), measure(seen)
     distance = _ratio(jnp.linalg.norm(slope), jnp.linalg.norm(slope_at_rest))
     tolerance = 1e-6 if rules.steps == "float64" else 1e-4
@@ -108,15 +108,15 @@ def fitted(
 
 
 def _objective(
-    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"]
+    system: System, whitening: Float[Array, "m n"] | None, weights: Float[Array, " N"]
 ) -> Float[Array, ""]:
     rows = system.rows(weights, "Fit")
-    rows = rows if weighing is None else weighing @ rows
+    rows = rows if whitening is None else whitening @ rows
     return 0.5 * jnp.sum(rows**2) + 0.5 * _RIDGE * jnp.sum(weights**2)
 
 
 def _gram(
-    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"], dtype: Any
+    system: System, whitening: Float[Array, "m n"] | None, weights: Float[Array, " N"], dtype: Any
 ) -> Float[Array, "N N"]:
     """The Gauss–Newton matrix in a precision, of which nothing above the diagonal is to be read."""
     dtype = jnp.dtype(dtype)
@@ -124,8 +124,8 @@ def _gram(
     operator = linearise(low, weights.astype(dtype)).A
     assert operator is not None
     A = operator.as_matrix().astype(dtype)  # an equation may hold numbers of its own in float64
-    if weighing is not None:
-        A = weighing.astype(dtype) @ A
+    if whitening is not None:
+        A = whitening.astype(dtype) @ A
     return lower_product(A, A) + _FACTOR_RIDGE[dtype] * jnp.eye(A.shape[1], dtype=dtype)
 
 
@@ -135,21 +135,21 @@ def _divide(factor: triangular.Triangular, f: Float[Array, " N"]) -> Float[Array
 
 
 def _make_inverse(
-    system: System, weighing: Float[Array, "m n"] | None, weights: Float[Array, " N"]
+    system: System, whitening: Float[Array, "m n"] | None, weights: Float[Array, " N"]
 ) -> Any:
     """In float64 whatever the steps' precision: from a factor in float32, conjugate gradients took 15 to
     27 iterations for creased functions."""
-    factor = triangular.factorise(_gram(system, weighing, weights, weights.dtype))
+    factor = triangular.factorise(_gram(system, whitening, weights, weights.dtype))
     return lambda f, g: (_divide(factor, f), g)
 
 
 def _direct(
-    system: System, weighing: Float[Array, "m n"] | None, so_far: Iterate, rules: Rules
+    system: System, whitening: Float[Array, "m n"] | None, so_far: Iterate, rules: Rules
 ) -> Iterate:
     """One factorisation, and corrections against the rows in float64."""
     weights = so_far.best
-    factor = triangular.factorise(_gram(system, weighing, weights, rules.steps))
-    slope = jax.grad(partial(_objective, system, weighing))
+    factor = triangular.factorise(_gram(system, whitening, weights, rules.steps))
+    slope = jax.grad(partial(_objective, system, whitening))
     for _ in range(2 if rules.steps == "float64" else 3):
         weights = weights - _divide(factor, slope(weights))
     return so_far._replace(best=weights, converged=jnp.asarray(True))
@@ -157,7 +157,7 @@ def _direct(
 
 def _gauss_newton(
     system: System,
-    weighing: Float[Array, "m n"] | None,
+    whitening: Float[Array, "m n"] | None,
     norm: Float[Array, "N N"],
     so_far: Iterate,
     rules: Rules,
@@ -172,13 +172,13 @@ def _gauss_newton(
     converges slowly, to an answer that is uncertain by far more than rtol; it is done when a step is
     small beside that (the relative offset of Bates and Watts, 1981).
     """
-    measure = jax.value_and_grad(partial(_objective, system, weighing))
-    tiny = 1e-15 * _objective(system, weighing, jnp.zeros_like(so_far.best))  # there rounding decides
+    measure = jax.value_and_grad(partial(_objective, system, whitening))
+    tiny = 1e-15 * _objective(system, whitening, jnp.zeros_like(so_far.best))  # there rounding decides
 
     def negligible(value: Array, slope: Array, full: Array) -> Array:
-        if weighing is None:
+        if whitening is None:
             return jnp.asarray(False)
-        rows, functions = len(weighing), full.size
+        rows, functions = len(whitening), full.size
         gain = -slope @ full  # the sum of squares of what the step changes in the rows
         left = jnp.maximum(2 * value - gain, 0.0)  # that of the rows after it
         return gain / functions <= rules.offset**2 * left / max(rows - functions, 1)
@@ -187,7 +187,7 @@ def _gauss_newton(
         trial = state.best + state.step
         value, slope = measure(trial)
         lower = jnp.isfinite(value) & (value <= state.value * (1 + 1e-6) + tiny)
-        factor = triangular.factorise(_gram(system, weighing, trial, rules.steps))
+        factor = triangular.factorise(_gram(system, whitening, trial, rules.steps))
         full = -_divide(factor, slope)
         size = _ratio(jnp.linalg.norm(norm @ full), jnp.linalg.norm(norm @ (trial + full)))
         first = jnp.isinf(state.value)

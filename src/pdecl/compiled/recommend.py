@@ -10,9 +10,9 @@ from ..metrics import Summary
 from ..problem import Problem
 from ..solvers import GaussNewton, LinearSolver
 from ..trained import Trained
-from .make import Route, assemble, studied
+from .make import Route, assemble, snapshots_from
+from .snapshots import Snapshots
 from .solver import Compiled
-from .study import Study
 from .timing import compiled_seconds
 
 _FUNCTIONS = (32, 64, 96, 128, 192, 256, 384)
@@ -67,7 +67,7 @@ class Recommendation:
 
 
 def recommend(
-    problem: Problem | Trained | Study,
+    problem: Problem | Trained | Snapshots,
     basis: Any = None,
     phis: Any = None,
     *,
@@ -90,14 +90,14 @@ def recommend(
     """
     if not 0 < error < 1:
         raise ValueError(f"`error` is relative and must lie between 0 and 1; found {error}.")
-    study, experiment = studied(problem, basis, phis, solver, reduce=False)
+    snapshots, experiment = snapshots_from(problem, basis, phis, solver, reduce=False)
     tried: list[tuple[Setting, Compiled]] = []
-    for size in _sizes(study, functions):
-        most = study.plan.size if size is None else size * len(study.problem.unknowns)
+    for size in _sizes(snapshots, functions):
+        most = snapshots.plan.size if size is None else size * len(snapshots.problem.unknowns)
         ways: list[tuple[Route, int | None]] = [("chosen", round(ratio * most)) for ratio in ratios]
         for route, rows in [*ways, ("all", None)]:
-            made = assemble(study, size, points=rows, route=route, at=at, dtype=dtype)
-            tried.append((_timed(study, made, route, batch), made))
+            made = assemble(snapshots, size, points=rows, route=route, at=at, dtype=dtype)
+            tried.append((_timed(snapshots, made, route, batch), made))
     good = [(setting, made) for setting, made in tried if setting.error.mean <= error]
     best, chosen = min(good, key=lambda pair: pair[0].seconds) if good else (None, None)
     if chosen is not None:
@@ -105,15 +105,15 @@ def recommend(
     return Recommendation([setting for setting, _ in tried], best, chosen)
 
 
-def _sizes(study: Study, functions: Sequence[int] | None) -> list[int | None]:
-    if study.sees_phi:
+def _sizes(snapshots: Snapshots, functions: Sequence[int] | None) -> list[int | None]:
+    if snapshots.sees_phi:
         return [None]
     if functions is not None:
         return list(functions)
-    return [size for size in _FUNCTIONS if size < study.most]
+    return [size for size in _FUNCTIONS if size < snapshots.most]
 
 
-def _timed(study: Study, made: Compiled, route: str, batch: int) -> Setting:
+def _timed(snapshots: Snapshots, made: Compiled, route: str, batch: int) -> Setting:
     name = "subset" if route == "chosen" and made.rows < made.functions else route
-    seconds = compiled_seconds(study, made, batch)
+    seconds = compiled_seconds(snapshots, made, batch)
     return Setting(name, made.functions, made.rows, made.error, seconds)

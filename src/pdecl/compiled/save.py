@@ -42,18 +42,18 @@ def _described(core: Core) -> dict[str, Any]:
 
 def _arrays(core: Core) -> dict[str, Any]:
     """All held arrays under plain names."""
-    around = core.surroundings
+    around = core.statistics
     found = {
         "rtol": core.rules.rtol,
-        "expansion": core.expands,
-        "weighing": core.weighing,
+        "expansion": core.whole_modes,
+        "weighing": core.whitening,
         "norm": core.norm,
         "at": core.at,
         "phi mean": around.mean,
         "phi directions": around.directions,
         "phi deviations": around.deviations,
         "phi scale": around.scale,
-        "guess": around.guess,
+        "guess": around.warm_start,
         "guess centres": around.centres,
     }
     for number, points in enumerate(core.sets):

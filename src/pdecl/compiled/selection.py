@@ -12,16 +12,16 @@ from ..points import Points
 from ..problem import Problem
 from ..system import Plan, linearise
 from .crease import Crease
-from .study import Study, held_system
+from .snapshots import Snapshots, stored_system
 
 _PHIS = 12  # training φ whose rows are looked at
 _DEPENDENT = 1e-10  # beside the largest eigenvalue of the rows' Gram matrix
 
 
-def choose(
-    study: Study,
+def select_points(
+    snapshots: Snapshots,
     count: int,
-    expansion: Float[np.ndarray, "N r"] | None,
+    modes: Float[np.ndarray, "N r"] | None,
     crease: Crease | None = None,
 ) -> tuple[Int[np.ndarray, " _n"], ...]:
     """For each set the numbers of its points that are kept, about `count` rows in all.
@@ -32,18 +32,19 @@ def choose(
     taken in coordinates in which all rows together are orthonormal in the mean over φ: there the
     length of a row says how much would be lost without it, whatever its units.
     """
-    owners = _owners(study)
+    owners = _owners(snapshots)
     total = len(owners)
-    if count < len(study.candidates):
+    if count < len(snapshots.candidates):
         raise ValueError(
-            f"`points` must be at least {len(study.candidates)}, one for each set; found {count}."
+            f"`points` must be at least {len(snapshots.candidates)}, one for each set; found {count}."
         )
-    numbers = study.kept[:_PHIS]
-    width = min(count + 16, total, len(numbers) * _size(study, expansion))
+    numbers = snapshots.kept[:_PHIS]
+    width = min(count + 16, total, len(numbers) * _size(snapshots, modes))
     rows = np.asarray(
         _rows(
-            study.problem, study.basis, study.some(numbers), study.candidates, study.plan, study.jets,
-            study.weights[numbers], expansion, crease,
+            snapshots.problem, snapshots.basis, snapshots.some(numbers), snapshots.candidates,
+            snapshots.plan, snapshots.jets,
+            snapshots.weights[numbers], modes, crease,
         )
     )  # fmt: skip
     values, vectors = np.linalg.eigh(sum(A.T @ A for A in rows) / len(rows))
@@ -52,13 +53,15 @@ def choose(
     sketch = np.zeros((total, width))
     for A in rows:
         sketch += A @ (turn @ rng.standard_normal((A.shape[1], width)))
-    fixed = np.asarray([not study.open[place] for place, _ in owners])
+    fixed = np.asarray([not snapshots.open[place] for place, _ in owners])
     if fixed.any():
         span = np.linalg.qr(sketch[fixed].T)[0]
         sketch = sketch - (sketch @ span) @ span.T
         sketch[fixed] = 0.0
     order = scipy.linalg.qr(sketch.T, mode="r", pivoting=True)[1]
-    return _take(study, owners, [int(row) for row in order if not fixed[row]], count - int(fixed.sum()))
+    return _take(
+        snapshots, owners, [int(row) for row in order if not fixed[row]], count - int(fixed.sum())
+    )
 
 
 def subset(points: Points, numbers: Int[np.ndarray, " n"]) -> Points:
@@ -68,13 +71,13 @@ def subset(points: Points, numbers: Int[np.ndarray, " n"]) -> Points:
 
 
 def _take(
-    study: Study, owners: list[tuple[int, int]], order: list[int], count: int
+    snapshots: Snapshots, owners: list[tuple[int, int]], order: list[int], count: int
 ) -> tuple[np.ndarray, ...]:
-    chosen: list[dict[int, None]] = [{} for _ in study.candidates]
-    for place in (place for place, free in enumerate(study.open) if free):
+    chosen: list[dict[int, None]] = [{} for _ in snapshots.candidates]
+    for place in (place for place, free in enumerate(snapshots.open) if free):
         first = next(row for row in order if owners[row][0] == place)
         chosen[place][owners[first][1]] = None
-    per_point = _rows_per_point(study)
+    per_point = _rows_per_point(snapshots)
     used = sum(per_point[place] * len(points) for place, points in enumerate(chosen))
     for row in order:
         place, number = owners[row]
@@ -85,44 +88,44 @@ def _take(
             used += per_point[place]
     return tuple(
         np.sort(np.asarray(list(taken), int)) if free else np.arange(len(points))
-        for taken, free, points in zip(chosen, study.open, study.candidates, strict=True)
+        for taken, free, points in zip(chosen, snapshots.open, snapshots.candidates, strict=True)
     )
 
 
-def _owners(study: Study) -> list[tuple[int, int]]:
+def _owners(snapshots: Snapshots) -> list[tuple[int, int]]:
     """The set and the point of each `Fit` row, in the order in which a system stacks them."""
     found = []
     for condition, place, rows in zip(
-        study.problem.conditions, study.problem.places, study.plan.rows, strict=True
+        snapshots.problem.conditions, snapshots.problem.places, snapshots.plan.rows, strict=True
     ):
         if condition.kind == "Fit":
-            found += [(place, n) for n in range(len(study.candidates[place])) for _ in range(rows)]
+            found += [(place, n) for n in range(len(snapshots.candidates[place])) for _ in range(rows)]
     return found
 
 
-def _rows_per_point(study: Study) -> list[int]:
-    totals = [0] * len(study.candidates)
-    for place, rows in zip(study.problem.places, study.plan.rows, strict=True):
+def _rows_per_point(snapshots: Snapshots) -> list[int]:
+    totals = [0] * len(snapshots.candidates)
+    for place, rows in zip(snapshots.problem.places, snapshots.plan.rows, strict=True):
         totals[place] += rows
     return totals
 
 
-def _size(study: Study, expansion: Any) -> int:
-    return study.plan.size if expansion is None else expansion.shape[1]
+def _size(snapshots: Snapshots, modes: Any) -> int:
+    return snapshots.plan.size if modes is None else modes.shape[1]
 
 
 @eqx.filter_jit
 def _rows(
     problem: Problem, basis: Any, phis: Any, sets: tuple[Points, ...], plan: Plan, jets: Any,
-    answers: Any, expansion: Any, crease: Crease | None,
+    answers: Any, modes: Any, crease: Crease | None,
 ) -> Float[Array, "S n r"]:  # fmt: skip
     """The rows' coefficients at the answers, for one φ after the other."""
 
     def one(case: tuple[Any, Float[Array, " N"]]) -> Float[Array, "n r"]:
-        system = held_system(problem, basis, case[0], sets, plan, jets, crease)
+        system = stored_system(problem, basis, case[0], sets, plan, jets, crease)
         operator = linearise(system, case[1]).A
         assert operator is not None
         A = operator.as_matrix()
-        return A if expansion is None else A @ expansion
+        return A if modes is None else A @ modes
 
     return jax.lax.map(one, (phis, answers))

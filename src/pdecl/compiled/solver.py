@@ -25,10 +25,10 @@ from ..summary import Summarised
 from ..summary import Summary as Printed
 from ..trained import Trained
 from .core import Core, answer
-from .refusal import listed, screen
 from .save import save
-from .study import rows_of
-from .surroundings import FAR
+from .snapshots import rows_of
+from .statistics import FAR
+from .validation import listed, validate
 
 _NAMED = 5  # the most refused φ that a warning names
 
@@ -79,7 +79,7 @@ class Compiled(Summarised):
 
     @property
     def functions_offline(self) -> int:
-        whole = self.core.expands
+        whole = self.core.whole_modes
         return self.functions if whole is None else len(whole)
 
     @property
@@ -176,7 +176,7 @@ class Compiled(Summarised):
             good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
         refused = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
         if law is not None:
-            _, messages = screen(law, shape_of(shapes), whole)
+            _, messages = validate(law, shape_of(shapes), whole)
             refused |= {n: why for n, why in enumerate(messages) if why and n not in refused}
         if refused:
             bad = np.isin(np.arange(count), list(refused))
@@ -224,7 +224,7 @@ def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
 
 
 def _shapes(core: Core) -> Any:
-    return phi_shapes(core.problem, core.surroundings.mean)
+    return phi_shapes(core.problem, core.statistics.mean)
 
 
 def _words(shapes: Any) -> str:

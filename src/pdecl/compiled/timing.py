@@ -9,29 +9,35 @@ import numpy as np
 
 from ..solve import solve
 from .core import answer
+from .snapshots import Snapshots
 from .solver import Compiled
-from .study import Study
 
 _REPEATS = 3
 
 
-def compiled_seconds(study: Study, solver: Compiled, batch: int) -> float:
+def compiled_seconds(snapshots: Snapshots, solver: Compiled, batch: int) -> float:
     """What a compiled solver takes."""
-    phis = _held_out(study, batch)
+    phis = _held_out(snapshots, batch)
     return _seconds(lambda: answer(solver.core, phis, True), batch)
 
 
-def layer_seconds(study: Study, batch: int) -> float:
+def layer_seconds(snapshots: Snapshots, batch: int) -> float:
     """What `pdecl.solve` takes with all functions, on points that are at hand."""
-    phis, points = _held_out(study, batch), study.problem.draw(study.plan.size)
+    phis, points = _held_out(snapshots, batch), snapshots.problem.draw(snapshots.plan.size)
     run = lambda: solve(
-        study.problem, study.basis, phis, batch=True, points=points, solver=study.solver, throw=False
+        snapshots.problem,
+        snapshots.basis,
+        phis,
+        batch=True,
+        points=points,
+        solver=snapshots.solver,
+        throw=False,
     )
     return _seconds(lambda: run().weights, batch)
 
 
-def _held_out(study: Study, batch: int) -> Any:
-    return study.some(np.resize(study.held_out, batch))
+def _held_out(snapshots: Snapshots, batch: int) -> Any:
+    return snapshots.some(np.resize(snapshots.held_out, batch))
 
 
 def _seconds(run: Callable[[], Any], count: int) -> float:

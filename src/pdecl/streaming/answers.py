@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ..compiled import Compiled
-from ..compiled.refusal import Batch, count_of, screen
+from ..compiled.validation import Batch, count_of, validate
 from ..experiment import law_of
 from ..family import SPLITS
 from ..family import phi as phis
@@ -88,7 +88,7 @@ class Answering:
         self.novelty = novelty_of(self.law)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
-        good, messages = screen(self.law, self.shape, batch)
+        good, messages = validate(self.law, self.shape, batch)
         phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
         side = self.law.grid_of(phi) if self.demand is not None else None
         found = jax.device_get(_answer(self.ask, phi, side))

@@ -62,9 +62,9 @@ class AskedCompiled(eqx.Module):
 
     def __call__(self, phi: Any) -> Found:
         core = self.core
-        # Without `expansion` the weights that come out are those of the combinations.
-        found = answer_all(replace(core, expansion=None), phi)
-        weights = found.weights if core.expansion is None else found.weights @ core.expansion.T
+        # Without `modes` the weights that come out are those of the combinations.
+        found = answer_all(replace(core, modes=None), phi)
+        weights = found.weights if core.modes is None else found.weights @ core.modes.T
         solution = Solution(
             core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
             found.optimality, found.violation,
@@ -115,9 +115,7 @@ def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> 
 
 def _has_tables(core: Core) -> bool:
     return (
-        core.expansion is not None
-        and not hasattr(core.basis, "offset")
-        and len(core.problem.unknowns) == 1
+        core.modes is not None and not hasattr(core.basis, "offset") and len(core.problem.unknowns) == 1
     )
 
 
@@ -143,8 +141,8 @@ def _tables(
     core: Core, phi: Any, coords: Float[Array, "q d"], derivatives: tuple[str, ...]
 ) -> dict[str, Array]:
     """The combinations of functions at the points, a chunk of them at a time."""
-    expansion = core.expansion
-    assert expansion is not None
+    modes = core.modes
+    assert modes is not None
     domain, unknowns = core.problem.domain, core.problem.unknowns
     axes: dict[str, Axes] = {
         column(unknowns[0], d): tuple(sorted(map(domain.axis, along(d, domain.names))))
@@ -154,6 +152,6 @@ def _tables(
 
     def at_point(x: Float[Array, " d"]) -> dict[str, Array]:
         found = bases.evaluate(basis, unknowns, x[None], phi, set(axes.values()))
-        return {name: found[unknowns[0], way][0] @ expansion for name, way in axes.items()}
+        return {name: found[unknowns[0], way][0] @ modes for name, way in axes.items()}
 
     return jax.lax.map(at_point, coords, batch_size=2048)

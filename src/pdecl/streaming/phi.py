@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ..array_files import ArrayFile
-from ..compiled.refusal import Batch
+from ..compiled.validation import Batch
 from ..dataset import DatasetError
 from ..family import Family, describe, phi_like
 from ..family import phi as phis
@@ -39,7 +39,7 @@ class Source(Protocol):
     def batches(self, start: int, size: int) -> Iterator[Batch]:
         """φ number `start` and on, `size` at a time, never more of them in memory.
 
-        A φ that cannot be read as numbers comes as whatever it is: `screen` says what is wrong with it.
+        A φ that cannot be read as numbers comes as whatever it is: `validate` says what is wrong.
         """
         ...
 

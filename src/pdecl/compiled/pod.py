@@ -14,7 +14,7 @@ from ..points import Points
 from ..problem import Problem
 from ..system import Plan, linearise
 from .crease import CREASED, Crease
-from .study import Study, held_system
+from .snapshots import Snapshots, stored_system
 
 _RANK = 1e-9  # functions that add less than this to the largest direction count as dependent
 _SEEN = 32  # training φ whose rows set the coordinates
@@ -30,7 +30,7 @@ class TooFewDirections(ValueError):
         self.limit = limit
 
 
-def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.ndarray]:
+def reduced_basis(snapshots: Snapshots, functions: int | None) -> tuple[np.ndarray, np.ndarray]:
     """(N, r) combinations of the functions, orthonormal in L2 over the domain, and (r,) their sizes.
 
     With a number: for each unknown the leading directions of the training answers, each scaled to norm
@@ -40,11 +40,11 @@ def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.nd
     For functions that crease, the number is that of both parts of u together. What is creased is
     measured as it enters u: with the root mean square of its factor.
     """
-    assert study.values is not None
-    answers = study.weights[study.kept]
+    assert snapshots.values is not None
+    answers = snapshots.weights[snapshots.kept]
     parts, start = [], 0
-    for unknown, size in study.plan.sizes:
-        values = measured_values(study, unknown)
+    for unknown, size in snapshots.plan.sizes:
+        values = measured_values(snapshots, unknown)
         _, lengths, directions = np.linalg.svd(values, full_matrices=False)
         rank = int(np.sum(lengths > _RANK * lengths[0]))
         back = directions[:rank].T / lengths[:rank]
@@ -54,14 +54,14 @@ def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.nd
     if functions is None:
         return _block_diagonal([back for back, _ in parts]), np.ones(sum(b.shape[1] for b, _ in parts))
     norms = [np.linalg.norm(seen, axis=1, keepdims=True) for _, seen in parts]
-    if study.front is not None:
-        norms = [np.linalg.norm(answers_on(study, study.kept), axis=1, keepdims=True)] * 2
-        norms = [norm / np.sqrt(len(study.quadrature)) for norm in norms]
+    if snapshots.front is not None:
+        norms = [np.linalg.norm(answers_on(snapshots, snapshots.kept), axis=1, keepdims=True)] * 2
+        norms = [norm / np.sqrt(len(snapshots.quadrature)) for norm in norms]
     found = [
         np.linalg.svd(seen / np.where(norm > 0, norm, 1.0), full_matrices=False)[1:]
         for (_, seen), norm in zip(parts, norms, strict=True)
     ]
-    counts = _counts(study, functions, [spread for spread, _ in found])
+    counts = _counts(snapshots, functions, [spread for spread, _ in found])
     blocks = [
         back @ modes[:count].T for (back, _), (_, modes), count in zip(parts, found, counts, strict=True)
     ]
@@ -69,19 +69,23 @@ def combinations(study: Study, functions: int | None) -> tuple[np.ndarray, np.nd
     return _block_diagonal(blocks), np.concatenate(sizes) / np.sqrt(len(answers))
 
 
-def _counts(study: Study, functions: int, spreads: list[np.ndarray]) -> list[int]:
+def _counts(snapshots: Snapshots, functions: int, spreads: list[np.ndarray]) -> list[int]:
     """How many directions of each unknown are kept: of the two parts of u the largest of both."""
     most = [int(np.sum(spread > 1e-12 * spread[0])) for spread in spreads]
-    limits = [sum(most)] if study.front is not None else most
-    own = [study.plan.size] if study.front is not None else [size for _, size in study.plan.sizes]
+    limits = [sum(most)] if snapshots.front is not None else most
+    own = (
+        [snapshots.plan.size]
+        if snapshots.front is not None
+        else [size for _, size in snapshots.plan.sizes]
+    )
     for limit, size in zip(limits, own, strict=True):
         if functions > limit:
             raise TooFewDirections(
                 min(limits),
-                f"`functions` is {functions}, but answers for {len(study.kept)} training φ span only "
-                f"{limit} directions of {size} functions: give more `phis`, or ask for fewer.",
+                f"`functions` is {functions}, but answers for {len(snapshots.kept)} training φ span "
+                f"only {limit} directions of {size} functions: give more `phis`, or ask for fewer.",
             )
-    if study.front is None:
+    if snapshots.front is None:
         return [functions] * len(spreads)
     smooth, creased = (spread[:count] for spread, count in zip(spreads, most, strict=True))
     largest = np.argsort(-np.concatenate([smooth, creased]), kind="stable")[:functions]
@@ -89,47 +93,49 @@ def _counts(study: Study, functions: int, spreads: list[np.ndarray]) -> list[int
     return [first, functions - first]
 
 
-def measured_values(study: Study, unknown: str) -> Float[np.ndarray, "q N"]:
+def measured_values(snapshots: Snapshots, unknown: str) -> Float[np.ndarray, "q N"]:
     """An unknown's functions on the quadrature set, such that a mean square over it is a sum."""
-    assert study.values is not None
-    values = study.values[unknown] / np.sqrt(len(study.quadrature))
-    if study.front is None or unknown != CREASED:
+    assert snapshots.values is not None
+    values = snapshots.values[unknown] / np.sqrt(len(snapshots.quadrature))
+    if snapshots.front is None or unknown != CREASED:
         return values
-    factor = np.sqrt(np.mean(study.front.folds[study.kept] ** 2, axis=0))
+    factor = np.sqrt(np.mean(snapshots.front.folds[snapshots.kept] ** 2, axis=0))
     return values * factor[:, None]
 
 
-def answers_on(study: Study, numbers: np.ndarray) -> Float[np.ndarray, "S q"]:
+def answers_on(snapshots: Snapshots, numbers: np.ndarray) -> Float[np.ndarray, "S q"]:
     """The training answers u on the quadrature set."""
-    folds = None if study.front is None else study.front.folds[numbers]
-    return combined(study, study.weights[numbers], folds)
+    folds = None if snapshots.front is None else snapshots.front.folds[numbers]
+    return combined(snapshots, snapshots.weights[numbers], folds)
 
 
 def combined(
-    study: Study, weights: Float[np.ndarray, "S N"], folds: Float[np.ndarray, "S q"] | None = None
+    snapshots: Snapshots,
+    weights: Float[np.ndarray, "S N"],
+    folds: Float[np.ndarray, "S q"] | None = None,
 ) -> Float[np.ndarray, "S q"]:
     """Σ ω_i f_i on the quadrature set, one unknown after the other; with `folds` the two parts' sum."""
-    assert study.values is not None
-    ends = np.cumsum([size for _, size in study.plan.sizes])[:-1]
+    assert snapshots.values is not None
+    ends = np.cumsum([size for _, size in snapshots.plan.sizes])[:-1]
     shares = np.split(weights, ends, axis=1)
     parts = [
-        share @ study.values[unknown].T
-        for (unknown, _), share in zip(study.plan.sizes, shares, strict=True)
+        share @ snapshots.values[unknown].T
+        for (unknown, _), share in zip(snapshots.plan.sizes, shares, strict=True)
     ]
     return np.concatenate(parts, axis=1) if folds is None else parts[0] + folds * parts[1]
 
 
 def coefficients(
-    study: Study, expansion: Float[np.ndarray, "N r"], crease: Crease | None = None
+    snapshots: Snapshots, modes: Float[np.ndarray, "N r"], crease: Crease | None = None
 ) -> Float[np.ndarray, "S r"]:
     """The training answers in the combinations: those nearest to u."""
-    assert study.values is not None
+    assert snapshots.values is not None
     if crease is not None:
-        return _nearest(study, expansion, crease)
-    answers, parts, start = study.weights[study.kept], [], 0
-    for unknown, size in study.plan.sizes:
-        values = study.values[unknown] / np.sqrt(len(study.quadrature))
-        mine = expansion[start : start + size]
+        return _nearest(snapshots, modes, crease)
+    answers, parts, start = snapshots.weights[snapshots.kept], [], 0
+    for unknown, size in snapshots.plan.sizes:
+        values = snapshots.values[unknown] / np.sqrt(len(snapshots.quadrature))
+        mine = modes[start : start + size]
         mine = mine[:, np.any(mine != 0, axis=0)]
         parts.append((answers[:, start : start + size] @ values.T) @ (values @ mine))
         start += size
@@ -137,18 +143,18 @@ def coefficients(
 
 
 def _nearest(
-    study: Study, expansion: Float[np.ndarray, "N r"], crease: Crease
+    snapshots: Snapshots, modes: Float[np.ndarray, "N r"], crease: Crease
 ) -> Float[np.ndarray, "S r"]:
     """By least squares on the quadrature set, with the front as it is found online."""
-    assert study.values is not None
-    smooth, creased = (study.values[unknown] for unknown, _ in study.plan.sizes)
+    assert snapshots.values is not None
+    smooth, creased = (snapshots.values[unknown] for unknown, _ in snapshots.plan.sizes)
     split = smooth.shape[1]
-    kept = np.any(expansion[:split] != 0, axis=0)
-    v, h = smooth @ expansion[:split][:, kept], creased @ expansion[split:][:, ~kept]
-    fronts = np.concatenate([smooth, creased], axis=1) @ np.asarray(crease.front.expansion)
-    g = _factors(crease, study.some(study.kept), jnp.asarray(fronts))
+    kept = np.any(modes[:split] != 0, axis=0)
+    v, h = smooth @ modes[:split][:, kept], creased @ modes[split:][:, ~kept]
+    fronts = np.concatenate([smooth, creased], axis=1) @ np.asarray(crease.front.modes)
+    g = _factors(crease, snapshots.some(snapshots.kept), jnp.asarray(fronts))
     found = []
-    for u, factor in zip(answers_on(study, study.kept), np.asarray(g), strict=True):
+    for u, factor in zip(answers_on(snapshots, snapshots.kept), np.asarray(g), strict=True):
         A = np.concatenate([v, factor[:, None] * h], axis=1)
         gram = A.T @ A
         gram += 1e-12 * np.trace(gram) / len(gram) * np.eye(len(gram))
@@ -161,42 +167,43 @@ def _factors(crease: Crease, phis: Any, values: Float[Array, "q r"]) -> Float[Ar
     return jax.vmap(lambda phi: crease.factor(values, crease.front.solved(phi)[1].weights))(phis)
 
 
-def with_sizes(plan: Plan, expansion: np.ndarray) -> Plan:
+def with_sizes(plan: Plan, modes: np.ndarray) -> Plan:
     """The plan for combinations in the place of functions."""
     sizes, start = [], 0
     for unknown, size in plan.sizes:
-        mine = np.any(expansion[start : start + size] != 0, axis=0)
+        mine = np.any(modes[start : start + size] != 0, axis=0)
         sizes.append((unknown, int(mine.sum())))
         start += size
     return replace(plan, sizes=tuple(sizes))
 
 
 def reduced_jets(
-    study: Study, numbers: tuple[np.ndarray, ...], expansion: np.ndarray, plan: Plan
+    snapshots: Snapshots, numbers: tuple[np.ndarray, ...], modes: np.ndarray, plan: Plan
 ) -> tuple[dict[Entry, Float[np.ndarray, "_n _r"]], ...]:
     """The jets of the combinations at the chosen points."""
-    assert study.jets is not None
+    assert snapshots.jets is not None
     blocks, row, column = {}, 0, 0
-    for (unknown, size), (_, kept) in zip(study.plan.sizes, plan.sizes, strict=True):
-        blocks[unknown] = expansion[row : row + size, column : column + kept]
+    for (unknown, size), (_, kept) in zip(snapshots.plan.sizes, plan.sizes, strict=True):
+        blocks[unknown] = modes[row : row + size, column : column + kept]
         row, column = row + size, column + kept
     return tuple(
         {entry: jet[chosen] @ blocks[entry.unknown] for entry, jet in jets.items()}
-        for jets, chosen in zip(study.jets, numbers, strict=True)
+        for jets, chosen in zip(snapshots.jets, numbers, strict=True)
     )
 
 
 def coordinates(
-    study: Study, sets: tuple[Points, ...], plan: Plan, jets: Any, answers: Float[np.ndarray, "S r"],
-    weighing: Float[np.ndarray, "m n"] | None, crease: Crease | None = None,
+    snapshots: Snapshots, sets: tuple[Points, ...], plan: Plan, jets: Any,
+    answers: Float[np.ndarray, "S r"],
+    whitening: Float[np.ndarray, "m n"] | None, crease: Crease | None = None,
 ) -> np.ndarray:  # fmt: skip
     """(r, r): coordinates in which the Gram matrix of the rows is the identity in the mean over φ.
 
     Each unknown for itself. Single precision then does for a factorisation.
     """
-    numbers = study.kept[:_SEEN]
-    some = study.some(numbers), answers[: len(numbers)]
-    given = study.problem, study.basis, *some, sets, plan, jets, weighing, crease
+    numbers = snapshots.kept[:_SEEN]
+    some = snapshots.some(numbers), answers[: len(numbers)]
+    given = snapshots.problem, snapshots.basis, *some, sets, plan, jets, whitening, crease
     mean = np.asarray(_mean_gram(*given))
     blocks, start = [], 0
     for _, size in plan.sizes:
@@ -207,19 +214,22 @@ def coordinates(
     return _block_diagonal(blocks)
 
 
-def left_over(
-    study: Study, sets: tuple[Points, ...], plan: Plan, jets: Any, answers: Float[np.ndarray, "S r"],
+def truncation_residuals(
+    snapshots: Snapshots, sets: tuple[Points, ...], plan: Plan, jets: Any,
+    answers: Float[np.ndarray, "S r"],
     crease: Crease | None = None,
 ) -> np.ndarray:  # fmt: skip
     """(S, n): the rows' residuals at the training answers, as far as the combinations can say these.
 
     What they hold is what the functions left out would have taken up.
     """
-    phis = study.some(study.kept)
-    return np.asarray(_residuals(study.problem, study.basis, phis, answers, sets, plan, jets, crease))
+    phis = snapshots.some(snapshots.kept)
+    return np.asarray(
+        _residuals(snapshots.problem, snapshots.basis, phis, answers, sets, plan, jets, crease)
+    )
 
 
-def weighings(left: np.ndarray) -> list[np.ndarray]:
+def whitenings(left: np.ndarray) -> list[np.ndarray]:
     """Matrices (n, n) for the rows, from none to the full inverse covariance of what is left over.
 
     By Gauss and Markov least squares are best in rows whose errors are uncorrelated and of equal size.
@@ -245,13 +255,13 @@ def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
 @eqx.filter_jit
 def _mean_gram(
     problem: Problem, basis: Any, phis: Any, answers: Any, sets: tuple[Points, ...], plan: Plan,
-    jets: Any, weighing: Any, crease: Crease | None,
+    jets: Any, whitening: Any, crease: Crease | None,
 ) -> Float[Array, "r r"]:  # fmt: skip
     def one(case: tuple[Any, Float[Array, " r"]]) -> Float[Array, "r r"]:
-        system = held_system(problem, basis, case[0], sets, plan, jets, crease)
+        system = stored_system(problem, basis, case[0], sets, plan, jets, crease)
         operator = linearise(system, case[1]).A
         assert operator is not None
-        A = operator.as_matrix() if weighing is None else weighing @ operator.as_matrix()
+        A = operator.as_matrix() if whitening is None else whitening @ operator.as_matrix()
         return A.T @ A
 
     return jnp.mean(jax.lax.map(one, (phis, answers)), axis=0)
@@ -269,6 +279,6 @@ def _residuals(
     crease: Crease | None,
 ) -> Float[Array, "S n"]:
     def one(phi: Any, answer: Float[Array, " r"]) -> Float[Array, " n"]:
-        return held_system(problem, basis, phi, sets, plan, jets, crease).rows(answer, "Fit")
+        return stored_system(problem, basis, phi, sets, plan, jets, crease).rows(answer, "Fit")
 
     return jax.vmap(one)(phis, answers)

@@ -15,8 +15,8 @@ _FLOOR = 1e-3
 _GUESSED_FROM = 20  # leading components
 
 
-class Surroundings(eqx.Module):
-    """A distance from the training φ, and a guess of the answer's coefficients.
+class PhiStatistics(eqx.Module):
+    """A distance from the training φ, and a warm start for the answer's coefficients.
 
     With c_k the principal components of φ over the training φ, λ_k their variances and p the part of φ
     outside of them, the distance is
@@ -24,7 +24,7 @@ class Surroundings(eqx.Module):
         sqrt( Σ c_k² / max(λ_k, λ_1/1000) + |p|² / (λ_1/1000) ),
 
     divided by its largest value over held-out φ. It says how unusual φ is, not how wrong the answer
-    is. The guess interpolates the training answers: with z the leading c_k over the roots of their
+    is. The warm start interpolates the training answers: with z the leading c_k over the roots of their
     deviations, it is linear in z plus a sum of distances |z − z_i| from the training φ.
     """
 
@@ -33,30 +33,30 @@ class Surroundings(eqx.Module):
     deviations: Float[Array, " k"]
     scale: Float[Array, ""]
     centres: Float[Array, "S z"] | None = None
-    guess: Float[Array, "features r"] | None = None
+    warm_start: Float[Array, "features r"] | None = None
 
     def distance(self, phi: Any) -> Float[Array, ""]:
         """The distance of one φ."""
         return _distance(self, flat(phi)) / self.scale
 
     def start(self, phi: Any, size: int) -> Float[Array, " r"]:
-        """Coefficients to start from; zeros without a guess."""
-        if self.guess is None:
+        """Coefficients to start from; zeros without a warm start."""
+        if self.warm_start is None:
             return jnp.zeros(size, self.mean.dtype)
-        return _features(self.centres, _position(self, flat(phi))) @ self.guess
+        return _features(self.centres, _position(self, flat(phi))) @ self.warm_start
 
 
-def survey(
+def phi_statistics(
     phis: Any, kept: np.ndarray, held_out: np.ndarray, answers: Float[np.ndarray, "S r"] | None
-) -> Surroundings:
-    """Learned from the φ that are kept; scaled by those held out; a guess where there are answers."""
+) -> PhiStatistics:
+    """Learned from the φ that are kept, scaled by those held out; a warm start from their answers."""
     seen = np.concatenate([np.reshape(x, (len(x), -1)) for x in jax.tree.leaves(phis)], axis=1)
     mean = seen[kept].mean(axis=0)
     _, spread, directions = np.linalg.svd(seen[kept] - mean, full_matrices=False)
     number = max(1, min(_COMPONENTS, int(np.sum(spread > 1e-10 * max(spread[0], 1e-300)))))
     deviations = spread[:number] / np.sqrt(len(kept))
     floor = np.sqrt(_FLOOR) * deviations[0]
-    made = Surroundings(
+    made = PhiStatistics(
         jnp.asarray(mean),
         jnp.asarray(directions[:number].T),
         jnp.asarray(np.maximum(deviations, floor if floor > 0 else 1.0)),
@@ -67,13 +67,13 @@ def survey(
     if answers is None:
         return made
     at = np.asarray(jax.vmap(lambda x: _position(made, x))(jnp.asarray(seen[kept])))
-    return replace(made, centres=jnp.asarray(at), guess=jnp.asarray(_interpolation(at, answers)))
+    return replace(made, centres=jnp.asarray(at), warm_start=jnp.asarray(_interpolation(at, answers)))
 
 
 def _interpolation(
     at: Float[np.ndarray, "S z"], answers: Float[np.ndarray, "S r"]
 ) -> Float[np.ndarray, "features r"]:
-    """Coefficients of the features with which the guess is the answer at each training φ."""
+    """Coefficients of the features with which the warm start is the answer at each training φ."""
     features = np.asarray(jax.vmap(lambda z: _features(jnp.asarray(at), z))(jnp.asarray(at)))
     count, linear = len(at), features[:, len(at) :]
     # The coefficients of the distances are orthogonal to all that is linear: the spline of least energy.
@@ -89,18 +89,18 @@ def flat(phi: Any) -> Float[Array, " D"]:
     return jnp.concatenate(leaves) if leaves else jnp.zeros(1)
 
 
-def _components(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, " k"]:
+def _components(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, " k"]:
     return (x - s.mean) @ s.directions
 
 
-def _distance(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, ""]:
+def _distance(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, ""]:
     components = _components(s, x)
     outside = jnp.maximum(jnp.sum((x - s.mean) ** 2) - jnp.sum(components**2), 0.0)
     inside = jnp.sum((components / s.deviations) ** 2)
     return jnp.sqrt(inside + outside / (_FLOOR * s.deviations[0] ** 2))
 
 
-def _position(s: Surroundings, x: Float[Array, " D"]) -> Float[Array, " z"]:
+def _position(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, " z"]:
     """Where a φ is among others, in coordinates whose small ones count for more than their size."""
     return (_components(s, x) / jnp.sqrt(s.deviations))[:_GUESSED_FROM]
 

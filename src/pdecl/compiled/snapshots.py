@@ -31,22 +31,22 @@ TOGETHER = 50  # φ solved in one batch
 _HELD_OUT = 4  # one φ of so many is left out, to measure errors on
 
 
-class FrontStudy(eqx.Module):
+class FrontSnapshots(eqx.Module):
     """What is known of the front that functions crease along.
 
     - `problem`: the conditions on the two parts of u. `orders`: what is held at the points of each set.
-    - `study`: of the front's own problem, for the same φ.
+    - `snapshots`: of the front's own problem, for the same φ.
     - `folds`: g on the quadrature set, for each φ.
     """
 
     problem: Problem
     orders: Orders = eqx.field(static=True)
-    study: "Study"
+    snapshots: "Snapshots"
     blur: Float[np.ndarray, ""]
     folds: Float[np.ndarray, "S q"]
 
 
-class Study(eqx.Module):
+class Snapshots(eqx.Module):
     """A basis, training φ with their answers ω, and candidate points.
 
     - `candidates`: for each set of the problem the points to choose from; `open` says of which sets
@@ -76,7 +76,7 @@ class Study(eqx.Module):
     values: dict[str, Float[np.ndarray, "q _N"]] | None
     kept: np.ndarray
     held_out: np.ndarray
-    front: FrontStudy | None = None
+    front: FrontSnapshots | None = None
     experiment: Any = None
 
     @property
@@ -102,13 +102,13 @@ class Study(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[numbers], self.phis)
 
 
-def examine(
+def take_snapshots(
     problem: Problem,
     basis: Any,
     phis: Any,
     solver: LinearSolver | GaussNewton | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Study:
+) -> Snapshots:
     """Solves for the training φ with all functions, and evaluates these at the candidate points.
 
     `progress(k)` hears of k more φ that are solved for.
@@ -140,7 +140,7 @@ def examine(
     jets: Any = None
     values: Any = None
     front = None
-    if held_once(problem, basis, one):
+    if phi_independent(problem, basis, one):
         inner = creases.inner_of(basis)
         plan = make_plan(problem, basis if inner is None else inner, one, candidates)
         values = eqx.filter_jit(values_of)(problem, basis if inner is None else inner, one, quadrature)
@@ -159,7 +159,7 @@ def examine(
         jets, values = jax.tree.map(np.asarray, (jets, values))
     else:
         plan = make_plan(problem, bases.specialise(basis, one), one, candidates)
-    return Study(
+    return Snapshots(
         problem, basis, complete_solver, jax.tree.map(np.asarray, phis), weights, plan, candidates,
         open_sets, jets, quadrature, values, good[~left_out], good[left_out], front,
     )  # fmt: skip
@@ -167,15 +167,15 @@ def examine(
 
 def _front(
     problem: Problem, basis: Any, plan: Plan, phis: Any, functions: Float[np.ndarray, "q N"]
-) -> FrontStudy:
+) -> FrontSnapshots:
     orders = creases.orders_of(problem, plan)
-    study = examine(basis.front, basis.basis, phis, front_solver())
+    snapshots = take_snapshots(basis.front, basis.basis, phis, front_solver())
     blur = np.asarray(np.exp(basis.log_blur), float)
-    folds = np.asarray(fold(jnp.asarray(study.weights @ functions.T), jnp.asarray(blur)))
-    return FrontStudy(creases.parted(problem, orders), orders, study, blur, folds)
+    folds = np.asarray(fold(jnp.asarray(snapshots.weights @ functions.T), jnp.asarray(blur)))
+    return FrontSnapshots(creases.parted(problem, orders), orders, snapshots, blur, folds)
 
 
-def held_system(
+def stored_system(
     problem: Problem,
     basis: Any,
     phi: Any,
@@ -220,7 +220,7 @@ def sees_phi(problem: Problem, basis: Any, phi: Any) -> bool:
     return depends(functions, phi)
 
 
-def held_once(problem: Problem, basis: Any, phi: Any) -> bool:
+def phi_independent(problem: Problem, basis: Any, phi: Any) -> bool:
     """Whether all that a network computes can be held for all φ: its functions do not depend on φ, but
     for a crease along a front that is a sum of them."""
     inner = creases.inner_of(basis)

@@ -18,7 +18,7 @@ def count_of(batch: Batch) -> int:
     return phis.count(batch) if isinstance(batch, Mapping) else len(batch)
 
 
-def screen(law: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], list[str]]:
+def validate(law: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], list[str]]:
     """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing).
 
     `shape` is that of one φ, as `phi.shape_of` has it."""

@@ -113,6 +113,20 @@ def layer():
     return Problem(box, conditions), None, exact
 
 
+def plate():
+    """Two conditions at each end, in one statement or in two."""
+    box = Box(x=(0, 1), y=(0, 1))
+    load = lambda z: 25 * PI**4 * jnp.sin(PI * z.x) * jnp.sin(2 * PI * z.y)
+    bend = lambda u: u.d(*"xxxx") + 2 * u.d(*"xxyy") + u.d(*"yyyy")
+    conditions = [
+        Fit(lambda u, z, phi: bend(u) - load(z), on=box.interior),
+        Fit(lambda u, z, phi: (u(), u.d("x", "x")), on=box.faces("x")),
+        Fit(lambda u, z, phi: u(), on=box.faces("y")),
+        Fit(lambda u, z, phi: u.d("y", "y"), on=box.faces("y")),
+    ]
+    return Problem(box, conditions), None, lambda x, y: np.sin(PI * x) * np.sin(2 * PI * y)
+
+
 def decay():
     """Time alone."""
     box = Box(t=(0, 2))
@@ -131,6 +145,7 @@ CASES = {
     "bratu": (bratu, 1e-3),
     "poisson_5d": (poisson_5d, 1e-3),
     "layer": (layer, 1e-4),
+    "plate": (plate, 1e-3),
     "decay": (decay, 1e-6),
 }
 

@@ -111,7 +111,7 @@ class Grid(Space):
             if side and side[0] == axis:
                 lines.append(np.array([box.bounds[axis][side[1]]]))
             else:
-                lines.append(line.edges if side else line.nodes)
+                lines.append(self._along_a_face(line, axis) if side else line.nodes)
         grid = tensor(lines, len(lines))
         coords, normals = np.zeros((2, len(grid), len(box.names)))
         coords[:, self.axes] = grid
@@ -119,13 +119,25 @@ class Grid(Space):
             normals[:, side[0]] = (-1.0, 1.0)[side[1]]
         return coords, normals
 
+    def _along_a_face(self, line: Pieces, axis: int) -> np.ndarray:
+        """Where a condition on a face is asked for along another axis: at the nodes and ends, and nearer
+        to the ends where there are several conditions (a plate's), for functions that bend more."""
+        ends = [(u, axis, side) for u in self.unknowns for side in (0, 1)]
+        more = max(self.reading.ends.get(end, 0) for end in ends) - 1
+        if more < 1:
+            return line.edges
+        share = np.arange(1, more + 1) / (more + 1)
+        low, high = line.points[0], line.points[-1]
+        nearer = [low + share * (line.nodes[0] - low), high - share * (high - line.nodes[-1])]
+        return np.concatenate([line.edges, *nearer])
+
     def _once(self, index: int, where: dict[str, Any], taken: dict[tuple, tuple]) -> dict[str, Any]:
-        """Without the points on edges where an earlier face already determines the same unknowns: rows
-        stay as many as functions."""
+        """Without the points on edges where an earlier face already determines the same of the same
+        unknowns: rows stay as many as functions, or a few more."""
         on = self.reading.problem.conditions[index].on
         if not isinstance(on, Region) or is_inside(on) or len(self.axes) < 2:
             return where
-        owners, keep = frozenset(self.reading.owned[index]), []
+        owners, keep = tuple(sorted(self.reading.owned[index])), []
         for j, (x, normal) in enumerate(zip(where["coords"], where["data"]["normal"], strict=True)):
             face = (index, *normal)
             if taken.setdefault((owners, *x), face) == face:

@@ -26,7 +26,7 @@ class Reading:
       without those of periodicity, which the functions obey by themselves.
     - `march_order`: how many derivatives by the marched coordinate each unknown starts with.
     - `ends`: (unknown, axis, side) to the number of conditions there. - `owned`: a condition on faces to
-      the unknowns that it determines there.
+      the unknowns that it determines there, each with the number of conditions that did so before.
     - `orders`: for each unknown the highest derivative along each axis.
     """
 
@@ -41,7 +41,7 @@ class Reading:
     rest: list[int]
     march_order: dict[str, int]
     ends: dict[tuple[str, int, int], int]
-    owned: dict[int, list[str]]
+    owned: dict[int, list[tuple[str, int]]]
     orders: dict[str, list[int]]
 
     @property
@@ -199,27 +199,29 @@ def _is_affine(problem: Problem, i: int, entries: tuple[Entry, ...], phi: Any) -
 
 def _at_ends(
     problem: Problem, entries: list[tuple[Entry, ...]], rows: list[int], rest: list[int]
-) -> tuple[dict[tuple[str, int, int], int], dict[int, list[str]]]:
+) -> tuple[dict[tuple[str, int, int], int], dict[int, list[tuple[str, int]]]]:
     ends: dict[tuple[str, int, int], int] = {}
-    owned: dict[int, list[str]] = {}
+    owned: dict[int, list[tuple[str, int]]] = {}
     for i in rest:
         on = problem.conditions[i].on
         if not isinstance(on, Region) or on.sides == ((),):
             continue
         for axis, side in on.sides:
-            owned[i] = _owners(entries[i], axis, rows[i])
-            for u in owned[i]:
-                ends[u, axis, side] = ends.get((u, axis, side), 0) + 1
+            owned[i] = []
+            for u in _owners(entries[i], axis, rows[i]):
+                owned[i].append((u, ends.get((u, axis, side), 0)))
+                ends[u, axis, side] = owned[i][-1][1] + 1
     return ends, owned
 
 
 def _owners(entries: Iterable[Entry], axis: int, rows: int) -> list[str]:
-    """The unknowns that a condition on a face determines: those of which it reads the highest normal
-    derivative."""
-    highest: dict[str, int] = {}
+    """The unknown that each row of a condition on a face determines: those of which it reads the highest
+    normal derivative, and where rows are left over, those of which it reads a second one, and so on."""
+    orders: dict[str, set[int]] = {}
     for e in entries:
-        highest[e.unknown] = max(highest.get(e.unknown, -1), e.axes.count(axis))
-    return sorted(highest, key=lambda u: -highest[u])[:rows]
+        orders.setdefault(e.unknown, set()).add(e.axes.count(axis))
+    read = [(rank, -k, u) for u, ks in orders.items() for rank, k in enumerate(sorted(ks, reverse=True))]
+    return [u for _, _, u in sorted(read, key=lambda one: one[:2])[:rows]]
 
 
 # --- the marched coordinate

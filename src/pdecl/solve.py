@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
@@ -140,6 +140,20 @@ def solve(
 ) -> Adaptive: ...
 
 
+@overload
+def solve(
+    problem: Problem,
+    basis: Any = None,  # here φ
+    phi: Any = None,
+    *,
+    batch: Literal[True],
+    tolerance: float,
+    budget: float = BUDGET,
+    progress: bool = True,
+    throw: bool = True,
+) -> list[Adaptive]: ...
+
+
 def solve(
     problem: Problem,
     basis: Any = None,
@@ -156,7 +170,7 @@ def solve(
     tolerance: float | None = None,
     budget: float = BUDGET,
     progress: bool = True,
-) -> Solution | Adaptive:
+) -> Solution | Adaptive | list[Adaptive]:
     """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
 
     `solve(problem, phi, tolerance=1e-4)` needs no basis: see the end.
@@ -188,7 +202,9 @@ def solve(
     `error_estimate`.
 
     - `tolerance`: it grows until the estimate is below it, or the budget is used up.
-    - `budget`: seconds. - `progress`: whether a bar is shown on work of more than two seconds.
+    - `budget`: seconds for a φ. - `progress`: whether a bar is shown on work of more than two seconds.
+    - `batch=True`: a list with an `Adaptive` for each φ. What is compiled serves all φ of a problem,
+      in one call or in several.
     """
     require_problem(problem, "solve")
     require_precision(dtype)
@@ -196,10 +212,10 @@ def solve(
     if tolerance is not None:
         limit = None if residual_limit == RESIDUAL_LIMIT else f"{residual_limit}"
         others: dict[str, Any] = {"solver": solver, "key": key, "points": points, "initial": initial}
-        others |= {"batch": batch or None, "residual_limit": limit}
+        others |= {"residual_limit": limit}
         _require_no_basis(basis, phi, others, dtype)
-        phi = cast(problem.check(basis if phi is None else phi, False), dtype)
-        return solve_to_tolerance(problem, phi, tolerance, budget, progress, throw)
+        phi = cast(problem.check(basis if phi is None else phi, batch), dtype)
+        return solve_to_tolerance(problem, phi, tolerance, budget, progress, throw, batch)
     _require_basis(basis)
     phi = problem.check(phi, batch)
     solver = complete(solver)
@@ -430,7 +446,7 @@ def _require_no_basis(basis: Any, phi: Any, others: dict[str, Any], dtype: Any) 
         if value is not None:
             raise ValueError(
                 f"solve: `{name}` is of a solve with a basis, and does nothing with `tolerance`: leave "
-                "it out." + (" Many φ are solved for one by one." if name == "batch" else "")
+                "it out."
             )
     if dtype != jnp.float64:
         raise ValueError("solve: a solve to a tolerance is in float64; leave `dtype` out.")

@@ -48,7 +48,7 @@ def test_a_basis_and_a_tolerance_or_neither():
 
 
 def test_arguments_of_a_solve_with_a_basis_are_refused():
-    for name, value in {"batch": True, "solver": pdecl.solvers.QR(), "residual_limit": 0.5}.items():
+    for name, value in {"solver": pdecl.solvers.QR(), "residual_limit": 0.5}.items():
         with pytest.raises(ValueError, match=f"`{name}`"):
             pdecl.solve(GOOD, 1.0, tolerance=1e-3, **{name: value})
     with pytest.raises(ValueError, match="float64"):

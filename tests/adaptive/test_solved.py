@@ -6,7 +6,7 @@ import pytest
 from numpy.polynomial.hermite import hermgauss
 
 import pdecl
-from pdecl import Box, Enforce, Fit, Points, Problem, Status
+from pdecl import Box, Enforce, Fit, Points, Problem, SolveError, Status
 
 PI = np.pi
 SQUARE = Box(x=(0, 1), t=(0, 1))
@@ -236,3 +236,48 @@ def test_phi_may_be_a_keyword_and_progress_off():
     problem, phi, _ = decay()
     given = pdecl.solve(problem, phi=phi, tolerance=1e-4, progress=False)
     assert float(given([[1.0]])[0]) == pytest.approx(np.exp(-3.0), rel=1e-3)
+
+
+def test_a_batch_keeps_each_solution_and_traces_nothing_again():
+    """u_t = c u², u = 1 at first: u = 1 / (1 − c t), which blows up at t = 1 / c."""
+    box, traced = Box(t=(0, 1)), []
+
+    def growth(u, z, c):
+        traced.append(c)
+        return u.d("t") - c * u() ** 2
+
+    conditions = [
+        Fit(growth, on=box.interior),
+        Fit(lambda u, z, c: u() - 1, on=box.face(t=0)),
+    ]
+    problem, rates = Problem(box, conditions), np.array([0.5, 2.0, -1.0])
+    pdecl.solve(problem, 0.1, tolerance=1e-3)
+    count = len(traced)
+    solutions = pdecl.solve(problem, rates, tolerance=1e-3, batch=True, throw=False)
+    assert len(traced) == count
+    solved, met = Status.SOLVED, [solution.status for solution in solutions]
+    assert met == [solved, Status.TOLERANCE_NOT_MET, solved]
+    t = np.linspace(0, 1, 50)[:, None]
+    for c, solution in zip(rates[::2], solutions[::2], strict=True):
+        assert relative(solution(t), 1 / (1 - c * t[:, 0])) <= solution.error_estimate <= 1e-3
+    with pytest.raises(SolveError, match="φ number 0 of the batch"):
+        pdecl.solve(problem, rates[:1], tolerance=1e-3, batch=True, budget=1e-9)
+    with pytest.raises(ValueError, match="first axis"):
+        pdecl.solve(problem, 1.0, tolerance=1e-3, batch=True)
+
+
+@pytest.mark.parametrize("name", ["heat", "poisson_5d"])
+def test_values_on_a_grid_are_those_at_its_points(name):
+    problem, phi, _ = CASES[name][0]()
+    solution = pdecl.solve(problem, phi, tolerance=1e-1)
+    lines = [np.linspace(a, b, 4) for a, b in problem.domain.bounds]
+    axis = problem.domain.names[0]
+    for by in ((), (axis,)):
+        values = solution.on_grid(*lines, by=by)
+        assert values.shape == (4,) * len(lines)
+        there = solution.d(*by)(problem.domain.mesh(4))
+        np.testing.assert_allclose(values.ravel(), there, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="from 0 to 1 in the domain"):
+        solution.on_grid(*(2 * line for line in lines))
+    with pytest.raises(ValueError, match="values of each of"):
+        solution.on_grid(*lines[1:])

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from ..condition import located
-from .reading import Reading
-from .rows import Rows
+from .rows import Equations
 from .space import Coefficients, Space, is_inside
 
 # Rows at 2 N points inside and 0.15 N on each face.
@@ -41,14 +40,14 @@ class Degrees(Space):
     """`degree`: of the rows of the highest derivative; with b conditions at the ends of a coordinate the
     functions have total degree below degree + b."""
 
-    def __init__(self, reading: Reading, rows: dict[int, Rows], degree: int):
-        super().__init__(reading, rows)
+    def __init__(self, equations: Equations, degree: int):
+        super().__init__(equations)
         self.lines = {u: [self._line(u, axis, degree) for axis in self.axes] for u in self.unknowns}
         self.index = {
             u: _below(max(line.size for line in lines), lines) for u, lines in self.lines.items()
         }
         self.allot({u: len(index) for u, index in self.index.items()})
-        self.points = [self._place(i) for i in reading.rest]
+        self.points = [self._place(i) for i in self.reading.rest]
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
         out = np.ones((len(coords), 1))

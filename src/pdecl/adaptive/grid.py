@@ -1,5 +1,6 @@
 """Products of pieces in each space coordinate, with rows at the products of their nodes."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -9,8 +10,7 @@ import scipy.sparse as sp
 from ..domain import Region
 from ..rules import tensor
 from .pieces import Breaks, Pieces, Sparse
-from .reading import Reading
-from .rows import Rows
+from .rows import Equations
 from .space import Coefficients, Space, is_inside
 
 
@@ -22,13 +22,13 @@ class Grid(Space):
     less: there are then somewhat more rows than functions.
     """
 
-    def __init__(self, reading: Reading, rows: dict[int, Rows], breaks: list[Breaks], count: int):
-        super().__init__(reading, rows)
+    def __init__(self, equations: Equations, breaks: list[Breaks], count: int):
+        super().__init__(equations)
         self.breaks = list(breaks)
         self.lines = {u: [self._line(u, p, count) for p in range(len(self.axes))] for u in self.unknowns}
         self.allot({u: prod(line.size for line in lines) for u, lines in self.lines.items()})
         taken: dict[tuple, tuple] = {}
-        self.points = [self._once(i, self._place(i), taken) for i in reading.rest]
+        self.points = [self._once(i, self._place(i), taken) for i in self.reading.rest]
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Sparse:
         """On grids products of the coordinates' tables; elsewhere products row by row."""
@@ -47,6 +47,15 @@ class Grid(Space):
             out = sp.kron(out, line.table(x, k), format="csr")
             at = at * len(x) + back
         return out[at]
+
+    def on_grid(
+        self, u: str, coefficients: np.ndarray, lines: list[np.ndarray], orders: Sequence[int]
+    ) -> np.ndarray:
+        x = self._unravelled(u, coefficients)
+        for p, (line, at, k) in enumerate(zip(self.lines[u], lines, orders, strict=True)):
+            table = line.table(at, k)
+            x = _along(x, coefficients.ndim - 1 + p, table.__matmul__)
+        return x
 
     def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
         x = self._unravelled(u, coefficients)

@@ -13,8 +13,7 @@ from .grid import Grid
 from .indicators import rms, scales, space_tails
 from .inverse import Failed, Solve, factorise
 from .pieces import Breaks, refined, uniform
-from .reading import Reading
-from .rows import Rows
+from .rows import Equations
 from .slab import ROUNDING, measure
 from .space import Coefficients, Space
 
@@ -28,8 +27,9 @@ _TIMES = np.zeros(1)
 class Levels:
     """`values` are the coefficients in `space`; `estimates` the relative error of each unknown."""
 
-    def __init__(self, reading: Reading, rows: dict[int, Rows], tolerance: float, effort: Effort):
-        self.reading, self.rows, self.tolerance, self.effort = reading, rows, tolerance, effort
+    def __init__(self, equations: Equations, tolerance: float, effort: Effort):
+        self.equations, self.tolerance, self.effort = equations, tolerance, effort
+        reading = equations.reading
         self.d = len(reading.space_axes)
         self.nodes = int(np.clip(round(3.5 - 0.8 * np.log10(tolerance)), 5, 10))
         self.degree, self.count = 4, 0
@@ -58,9 +58,9 @@ class Levels:
     def _next_level(self) -> None:
         total = self.d >= _MANY
         space: Space = (
-            Degrees(self.reading, self.rows, self.degree)
+            Degrees(self.equations, self.degree)
             if total
-            else Grid(self.reading, self.rows, self.breaks, self.nodes)
+            else Grid(self.equations, self.breaks, self.nodes)
         )
         scale, before = dict.fromkeys(space.unknowns, 1.0), {}
         Z = np.zeros((1, space.size))

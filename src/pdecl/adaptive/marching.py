@@ -27,8 +27,7 @@ from .indicators import (
 )
 from .inverse import Failed, Inverse
 from .pieces import merged, refined, uniform
-from .reading import Reading
-from .rows import Rows
+from .rows import Equations
 from .slab import Slab, Start
 from .start import Starter
 
@@ -72,8 +71,9 @@ class LocalError:
 class March:
     """One march over all slabs; `goal`: for the local error of each, relative."""
 
-    def __init__(self, reading: Reading, rows: dict[int, Rows], goal: float, effort: Effort):
-        self.reading, self.rows, self.goal, self.effort = reading, rows, goal, effort
+    def __init__(self, equations: Equations, goal: float, effort: Effort):
+        self.equations, self.goal, self.effort = equations, goal, effort
+        self.reading = reading = equations.reading
         assert reading.marched is not None
         self.name = reading.problem.domain.names[reading.marched]
         self.low, self.high = reading.problem.domain.bounds[reading.marched]
@@ -89,7 +89,7 @@ class March:
         self.squares = dict.fromkeys(reading.problem.unknowns, 0.0)
         self.before: Marched | None = None
         self.refinements, self.last_local, self.floor = 0, np.inf, 0.0
-        self.starter = Starter(reading)
+        self.starter = Starter(equations)
         self._begin()
 
     @property
@@ -154,7 +154,7 @@ class March:
         self.rich = Level(spaces[1], self.s + 2, self.starter(spaces[1]))
 
     def _space(self, more: int) -> Grid:
-        return Grid(self.reading, self.rows, self.breaks, self.nodes + more)
+        return Grid(self.equations, self.breaks, self.nodes + more)
 
     # --- one slab -------------------------------------------------------------------------------------
     def _fit_length(self) -> None:

@@ -31,7 +31,6 @@ class Reading:
     """
 
     problem: Problem
-    phi: Any
     entries: list[tuple[Entry, ...]]
     rows: list[int]
     linear: bool
@@ -76,7 +75,7 @@ def read(problem: Problem, phi: Any) -> Reading:
     rest = [i for i in kept if i not in start]
     ends, owned = _at_ends(problem, entries, rows, rest)
     found = Reading(
-        problem, phi, entries, rows, linear, periodic, marched, start, rest, march_order, ends, owned,
+        problem, entries, rows, linear, periodic, marched, start, rest, march_order, ends, owned,
         orders,
     )  # fmt: skip
     _require_ends(found)

@@ -2,26 +2,20 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
-from ..condition import located
 from ..jet import Entry
 from .answer import Adaptive
-from .reading import Reading
-from .rows import Rows
-
-_SIZE = 1000  # about 500 points inside
+from .rows import Equations
 
 
-def relative_residuals(solution: Adaptive, reading: Reading, rows: dict[int, Rows]) -> dict[str, float]:
+def relative_residuals(solution: Adaptive, equations: Equations) -> dict[str, float]:
     """The root mean square of each condition over that of the size of its terms, the largest of its
     rows: Σ_k |J_k| max(|v_k|, V_k) + |r − J v|, V_k the root mean square of an entry over the domain,
     also of one that only a face reads. Of a derivative that vanishes V_k is what the tolerance cannot
     see: that much of u over the lengths."""
-    problem = reading.problem
-    sets = [jax.tree.map(np.asarray, located(points)) for points in problem.fresh(_SIZE)]
-    inner = np.asarray(problem.domain.interior.draw(None, _SIZE // 2).coords)
+    reading, sets = equations.reading, equations.programs.fresh
+    problem, inner = reading.problem, equations.programs.inner
     entries = {(e.unknown, e.axes) for entries in reading.entries for e in entries}
     typical = {(u, axes): _typical(solution, inner, u, axes) for u, axes in entries}
     read: list[np.ndarray] = []
@@ -29,8 +23,7 @@ def relative_residuals(solution: Adaptive, reading: Reading, rows: dict[int, Row
         read.append(np.stack([_entry(solution, sets[place], e) for e in reading.entries[i]], axis=1))
     out = {}
     for i, name in enumerate(problem.names()):
-        evaluate = rows[i] if i in rows else Rows(reading, i)
-        values, slopes = evaluate(sets[problem.places[i]], read[i])
+        values, slopes = equations.rows(i, sets[problem.places[i]], read[i])
         v, V = read[i], np.array([typical[e.unknown, e.axes] for e in reading.entries[i]])
         data = values - np.einsum("nrk,nk->nr", slopes, v)
         sizes = np.einsum("nrk,nk->nr", np.abs(slopes), np.maximum(np.abs(v), V)) + np.abs(data)

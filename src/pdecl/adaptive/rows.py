@@ -1,34 +1,98 @@
-"""A condition's equation and its slopes with respect to what it reads, at many points."""
+"""The equations of conditions and their slopes with respect to what they read, at many points."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..condition import local
-from .reading import Reading
+from ..condition import local, located
+from ..problem import Problem
+from .reading import Reading, read
+
+_INSIDE = 500  # points that residuals are measured at
 
 
-class Rows:
-    """`rows(where, v)`: values (n, rows) and slopes (n, rows, entries) at n points, v of shape
-    (n, entries)."""
+class Programs:
+    """What all φ of a problem share: its reading, and compiled programs in which φ is an argument."""
 
-    def __init__(self, reading: Reading, index: int):
-        problem = reading.problem
+    def __init__(self, reading: Reading):
+        self.reading = reading
+        self._rows: dict[int, Callable[..., Any]] = {}
+
+    def rows(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to a condition's rows and slopes at many points."""
+        if index not in self._rows:
+            one = self.equation(index)
+
+            def both(where: Any, v: Any, phi: Any) -> Any:
+                at = lambda y: (one(y, where, phi),) * 2
+                slopes, values = jax.jacfwd(at, has_aux=True)(v)
+                return values, slopes
+
+            self._rows[index] = jax.jit(jax.vmap(both, (0, 0, None)))
+        return self._rows[index]
+
+    def equation(self, index: int) -> Callable[..., Any]:
+        """A condition's rows at one point, `(v, where, phi)`."""
+        problem, entries = self.reading.problem, self.reading.entries[index]
         rows = local(problem.conditions[index], problem.unknowns, problem.domain.names)
-        entries, self._phi = reading.entries[index], reading.phi
+        return lambda v, where, phi: rows(dict(zip(entries, v, strict=True)), where, phi)
 
-        def one(where: Any, v: Any, phi: Any) -> Any:
-            at = lambda y: (rows(dict(zip(entries, y, strict=True)), where, phi),) * 2
-            slope, value = jax.jacfwd(at, has_aux=True)(v)
-            return value, slope
+    @cached_property
+    def fresh(self) -> list[dict[str, Any]]:
+        """Points of `problem.sets()` that no row is at, about 500 inside."""
+        points = self.reading.problem.fresh(2 * _INSIDE)
+        return [jax.tree.map(np.asarray, located(part)) for part in points]
 
-        self._all: Callable[..., Any] = jax.jit(jax.vmap(one, (0, 0, None)))
+    @cached_property
+    def inner(self) -> np.ndarray:
+        return np.asarray(self.reading.problem.domain.interior.draw(None, _INSIDE).coords)
 
-    def __call__(self, where: dict[str, Any], v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, slopes = self._all(jax.tree.map(padded, where), padded(v), self._phi)
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The conditions of a problem for one φ."""
+
+    programs: Programs
+    phi: Any
+
+    @property
+    def reading(self) -> Reading:
+        return self.programs.reading
+
+    def rows(self, index: int, where: dict[str, Any], v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values (n, rows) and slopes (n, rows, entries) at n points, v of shape (n, entries)."""
+        program = self.programs.rows(index)
+        values, slopes = program(jax.tree.map(padded, where), padded(v), self.phi)
         return np.asarray(values)[: len(v)], np.asarray(slopes)[: len(v)]
+
+
+def equations_of(problem: Problem, phi: Any) -> Equations:
+    """Programs of the last few problems are kept: another φ of the same problem compiles nothing."""
+    return Equations(_programs(_Key(problem, phi)), phi)
+
+
+class _Key:
+    """A problem, equal to itself alone since arrays cannot be hashed, and the shapes of φ."""
+
+    def __init__(self, problem: Problem, phi: Any):
+        leaves, structure = jax.tree.flatten(phi)
+        self.problem, self.phi = problem, phi
+        self.shapes = structure, tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
+
+    def __hash__(self) -> int:
+        return hash((id(self.problem), self.shapes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.problem is self.problem and other.shapes == self.shapes
+
+
+@lru_cache(maxsize=8)
+def _programs(key: _Key) -> Programs:
+    return Programs(read(key.problem, key.phi))
 
 
 def padded(x: np.ndarray) -> np.ndarray:

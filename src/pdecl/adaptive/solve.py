@@ -11,13 +11,12 @@ from ..points import is_concrete
 from ..problem import Problem
 from ..progress import late_bar
 from ..status import SolveError, Status
-from .answer import Adaptive
-from .effort import Effort, Stop
+from .answer import Adaptive, Piece
+from .effort import Effort, Stop, Tell
 from .levels import Levels
 from .marching import March
-from .reading import Reading, read
 from .residuals import relative_residuals
-from .rows import Rows
+from .rows import Equations, equations_of
 
 # Below it, errors of sums of thousands of terms in float64 cannot be told from rounding.
 _FINEST = 1e-12
@@ -37,7 +36,8 @@ def solve_to_tolerance(
     budget: float,
     progress: bool,
     throw: bool,
-) -> Adaptive:
+    batch: bool = False,
+) -> Adaptive | list[Adaptive]:
     """See `pdecl.solve`. `phi` has been checked against the problem's law."""
     _require_positive("tolerance", tolerance, "1e-4")
     _require_positive("budget", budget, "600, in seconds")
@@ -48,42 +48,62 @@ def solve_to_tolerance(
             f"1; found {tolerance:g}."
         )
     _require_numbers(problem, phi)
+    phis = _each(phi) if batch else [phi]
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
-        solution = _solution(problem, phi, tolerance, Effort(budget, tell))
-    return _raised(solution) if throw else solution
+        solutions = []
+        for k, one in enumerate(phis):
+            note = f"φ {k + 1} of {len(phis)}: " if batch else ""
+            part = _part_of(tell, k, len(phis), note)
+            solutions.append(_solution(problem, one, tolerance, Effort(budget, part)))
+    if throw:
+        for k, solution in enumerate(solutions):
+            _raise_failed(solution, f" for φ number {k} of the batch" if batch else "")
+    return solutions if batch else solutions[0]
+
+
+def _each(phi: Any) -> list[Any]:
+    leaves = jax.tree.leaves(phi)
+    if not leaves:
+        raise ValueError("batch=True: φ holds no array; pass one with a first axis, one φ each.")
+    return [jax.tree.map(lambda leaf, k=k: leaf[k], phi) for k in range(len(leaves[0]))]
+
+
+def _part_of(tell: Tell, k: int, count: int, note: str) -> Tell:
+    """Tells of one φ of several."""
+    several = lambda share: (k + (share or 0.0)) / count if count > 1 else share
+    return lambda share, more: tell(several(share), note + more)
 
 
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> Adaptive:
-    reading = read(problem, phi)
-    rows = {i: Rows(reading, i) for i in reading.rest}
-    if reading.marched is None:
-        solution = _by_levels(reading, rows, tolerance, effort)
+    equations = equations_of(problem, phi)
+    if equations.reading.marched is None:
+        solution = _by_levels(equations, tolerance, effort)
     else:
-        solution = _by_marches(reading, rows, tolerance, effort)
+        solution = _by_marches(equations, tolerance, effort)
     if not _ended_early(solution):
-        _judge(solution, relative_residuals(solution, reading, rows))
+        _judge(solution, relative_residuals(solution, equations))
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
     return solution
 
 
-def _by_levels(reading: Reading, rows: dict[int, Rows], tolerance: float, effort: Effort) -> Adaptive:
-    levels, stop = Levels(reading, rows, tolerance, effort), None
+def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
+    levels, stop = Levels(equations, tolerance, effort), None
     try:
         levels.run()
     except Stop as reason:
         stop = reason
-    solution = Adaptive(reading.problem, reading.phi, tolerance, levels.pieces, None, levels.estimates)
+    solution = _solved(equations, tolerance, levels.pieces, levels.estimates)
     return _stopped(solution, stop)
 
 
-def _by_marches(reading: Reading, rows: dict[int, Rows], tolerance: float, effort: Effort) -> Adaptive:
+def _by_marches(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
     """The march is done again with smaller local errors where errors grew on the way: what chaos or
     instability amplifies is paid for once it is known."""
     share, best = _LOCAL, None
     for _ in range(_MARCHES):
-        solution = _march(reading, rows, tolerance, max(share * tolerance, _FINEST), effort)
+        solution = _march(equations, tolerance, max(share * tolerance, _FINEST), effort)
         early = _ended_early(solution)
         if best is not None and (early or _has_stalled(solution, best)):
             return _stopped(best, Stop(solution.message))
@@ -99,23 +119,26 @@ def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
     return best.error_estimate < 0.1 and solution.error_estimate > 0.8 * best.error_estimate
 
 
-def _march(
-    reading: Reading, rows: dict[int, Rows], tolerance: float, goal: float, effort: Effort
-) -> Adaptive:
+def _march(equations: Equations, tolerance: float, goal: float, effort: Effort) -> Adaptive:
+    nothing = dict.fromkeys(equations.reading.problem.unknowns, np.inf)
     stop = None
     try:
-        march = March(reading, rows, goal, effort)
+        march = March(equations, goal, effort)
     except Stop as reason:
-        return _empty(reading.problem, reading.phi, tolerance, reading.marched, reason)
+        return _stopped(_solved(equations, tolerance, [], nothing), reason)
     try:
         march.run()
     except Stop as reason:
         stop = reason
-    estimates = march.estimates if march.pieces else dict.fromkeys(reading.problem.unknowns, np.inf)
-    solution = Adaptive(
-        reading.problem, reading.phi, tolerance, march.pieces, reading.marched, estimates
-    )
-    return _stopped(solution, stop)
+    estimates = march.estimates if march.pieces else nothing
+    return _stopped(_solved(equations, tolerance, march.pieces, estimates), stop)
+
+
+def _solved(
+    equations: Equations, tolerance: float, pieces: list[Piece], estimates: dict[str, float]
+) -> Adaptive:
+    reading = equations.reading
+    return Adaptive(reading.problem, equations.phi, tolerance, pieces, reading.marched, estimates)
 
 
 def _stopped(solution: Adaptive, stop: Stop | None) -> Adaptive:
@@ -152,21 +175,13 @@ def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
         )
 
 
-def _empty(problem: Problem, phi: Any, tolerance: float, marched: int | None, stop: Stop) -> Adaptive:
-    estimates = dict.fromkeys(problem.unknowns, np.inf)
-    return Adaptive(problem, phi, tolerance, [], marched, estimates, Status.TOLERANCE_NOT_MET, stop.why)
-
-
-def _raised(solution: Adaptive) -> Adaptive:
+def _raise_failed(solution: Adaptive, where: str) -> None:
     if not solution.status.failed:
-        return solution
+        return
     estimate = (
         f"The error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
     )
-    known = solution.status is Status.TOLERANCE_NOT_MET
-    raise SolveError(
-        solution.status, "", f"{estimate} {solution.message}" if known else solution.message
-    )
+    raise SolveError(solution.status, where, f"{estimate} {solution.message}")
 
 
 def _require_positive(name: str, x: Any, example: str) -> None:

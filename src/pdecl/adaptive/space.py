@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from ..condition import located
 from ..domain import Region
 from ..jet import Entry
-from .reading import Reading
-from .rows import Rows
+from ..rules import tensor
+from .rows import Equations
 
 Coefficients = dict[str, np.ndarray]  # for each unknown (…, N_u)
 
@@ -22,12 +22,12 @@ class Space:
 
     Either a `Grid` of pieces or of a total `Degrees`; they set `size`, `shares` (each unknown's slice of
     the N functions) and `points` (where each condition of `reading.rest` has its rows), and give values
-    and spectra. `rows` are the compiled conditions, shared by all spaces of a solve.
+    and spectra.
     """
 
-    def __init__(self, reading: Reading, rows: dict[int, Rows]):
-        self.reading, self.rows = reading, rows
-        self.axes, self.unknowns = reading.space_axes, reading.problem.unknowns
+    def __init__(self, equations: Equations):
+        self.equations, self.reading = equations, equations.reading
+        self.axes, self.unknowns = self.reading.space_axes, self.reading.problem.unknowns
         self.size, self.shares = 0, {u: slice(0, 0) for u in self.unknowns}
         self.points: list[dict[str, Any]] = []
         self._tables: dict[tuple, Any] = {}
@@ -35,6 +35,15 @@ class Space:
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Any:
         """(points, N_u): a derivative of each function of u, of an order for each space axis."""
         raise NotImplementedError
+
+    def on_grid(
+        self, u: str, coefficients: np.ndarray, lines: list[np.ndarray], orders: Sequence[int]
+    ) -> np.ndarray:
+        """Values (…, len of each line) at products of values of the space coordinates."""
+        coords = np.zeros((int(np.prod([len(line) for line in lines])), len(self.reading.orders[u])))
+        coords[:, self.axes] = tensor(lines, len(lines))
+        values = self.values(u, coords, tuple(orders)) @ coefficients.T
+        return values.T.reshape(*coefficients.shape[:-1], *(len(line) for line in lines))
 
     def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
         """Coefficients (…, n_1, n_2, …) whose squares add up to the mean square over the space."""
@@ -96,7 +105,7 @@ class Space:
             for e, entry in enumerate(entries):
                 coefficients = jets[entry.unknown][self.reading.march_count(entry)]
                 v[:, :, e] = (self.table(k, entry) @ coefficients.T).T
-            rows, g = self.rows[i](self._at(times, self.points[k]), v.reshape(s * n, -1))
+            rows, g = self.equations.rows(i, self._at(times, self.points[k]), v.reshape(s * n, -1))
             values.append(np.moveaxis(rows.reshape(s, n, -1), 2, 1).reshape(s, -1))
             slopes.append(g.reshape(s, n, *g.shape[1:]))
         return np.concatenate(values, axis=1), slopes

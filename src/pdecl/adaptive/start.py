@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..condition import local
+from .effort import Stop
 from .grid import Grid
-from .reading import Reading
-from .rows import padded
+from .rows import Equations
 from .slab import Start
 
 _STEPS = 8  # of Newton's method; one is exact for affine conditions
@@ -19,44 +16,53 @@ class Starter:
     """`starter(space)`: for each unknown the coefficients of its value and of its derivatives by the
     marched coordinate below the highest, by interpolation at the space's samples."""
 
-    def __init__(self, reading: Reading):
-        self._reading = reading
-        problem, axis = reading.problem, reading.marched
-        assert axis is not None
-        self._axis = axis
-        self._slots = [(u, a) for u in problem.unknowns for a in range(reading.march_order[u])]
-        names = problem.domain.names
-        equations = [
-            (local(problem.conditions[i], problem.unknowns, names), reading.entries[i])
-            for i in reading.start
-        ]
-
-        def rows(v: Any, coords: Any) -> Any:
-            normal = jnp.zeros(len(names)).at[axis].set(-1.0)
-            data = {"normal": normal, "index": jnp.asarray(0)}
-            where = {"coords": coords, "partners": {}, "data": data}
-            known = dict(zip(self._slots, v, strict=True))
-            read = lambda entries: {e: known[e.unknown, len(e.axes)] for e in entries}
-            return jnp.concatenate([f(read(entries), where, reading.phi) for f, entries in equations])
-
-        def at(coords: Any) -> Any:
-            v = jnp.zeros(len(self._slots))
-            for _ in range(_STEPS):
-                v = v - jnp.linalg.solve(jax.jacfwd(rows)(v, coords), rows(v, coords))
-            return v
-
-        # Point by point: batched calls of LAPACK can stand still on a CPU.
-        self._at = jax.jit(lambda coords: jax.lax.map(at, coords))
+    def __init__(self, equations: Equations):
+        self._equations, reading = equations, equations.reading
+        assert reading.marched is not None
+        self._axis = reading.marched
+        self.slots = [(u, a) for u in reading.problem.unknowns for a in range(reading.march_order[u])]
 
     def __call__(self, space: Grid) -> Start:
         out: Start = {}
-        axis, box = self._axis, self._reading.problem.domain
         for u in space.unknowns:
-            points = space.samples(u)
-            coords = np.full((len(points), len(box.names)), box.bounds[axis][0])
-            coords[:, space.axes] = points
-            values = np.asarray(self._at(padded(coords)))[: len(coords)]
+            values = self.values(space.samples(u), space.axes)
             out[u] = [
-                space.interpolate(u, values[:, j]) for j, (v, _) in enumerate(self._slots) if v == u
+                space.interpolate(u, values[:, j]) for j, (v, _) in enumerate(self.slots) if v == u
             ]
         return out
+
+    def values(self, points: np.ndarray, axes: list[int]) -> np.ndarray:
+        """(points, slots), by Newton's method at each point."""
+        v = np.zeros((len(points), len(self.slots)))
+        where = self.where(points, axes)
+        for _ in range(_STEPS):
+            rows, slopes = self.rows(where, v)
+            try:
+                change = np.linalg.solve(slopes, -rows[..., None])[..., 0]
+            except np.linalg.LinAlgError as error:
+                raise Stop("the conditions at the start do not determine it.") from error
+            v = v + change
+            if not np.abs(change).max(initial=0.0) > 1e-14 * np.abs(v).max(initial=0.0):
+                break
+        return v
+
+    def where(self, points: np.ndarray, axes: list[int]) -> dict[str, Any]:
+        """The places of these points on the lower face of the marched coordinate."""
+        box = self._equations.reading.problem.domain
+        coords, normal = np.zeros((2, len(points), len(box.names)))
+        coords[:, self._axis], normal[:, self._axis] = box.bounds[self._axis][0], -1.0
+        coords[:, axes] = points
+        data = {"normal": normal, "index": np.arange(len(points))}
+        return {"coords": coords, "partners": {}, "data": data}
+
+    def rows(self, where: dict[str, Any], v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of all start conditions, and their slopes with respect to the slots."""
+        reading, values, slopes = self._equations.reading, [], []
+        for i in reading.start:
+            read = [self.slots.index((e.unknown, len(e.axes))) for e in reading.entries[i]]
+            rows, g = self._equations.rows(i, where, v[:, read])
+            full = np.zeros((*rows.shape, len(self.slots)))
+            full[:, :, read] = g
+            values.append(rows)
+            slopes.append(full)
+        return np.concatenate(values, axis=1), np.concatenate(slopes, axis=1)

@@ -1,27 +1,20 @@
-"""Progress bars."""
+"""Progress bars; Rich draws them."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from .history import History
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
 def training_bar(steps: int, done: int, show: bool) -> Iterator[Callable[[History], None]]:
     """A bar with the loss, the error on unseen φ, the speed and the time left."""
-    with Progress(
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not show,
-    ) as bar:
+    with _bar(show, count=True, note=True, transient=False) as bar:
         task = bar.add_task("training", total=steps, completed=done, note="")
 
         def tell(history: History) -> None:
@@ -38,15 +31,7 @@ def training_bar(steps: int, done: int, show: bool) -> Iterator[Callable[[Histor
 @contextmanager
 def counting_bar(what: str, total: int | None, show: bool = True) -> Iterator[Callable[[int], None]]:
     """A bar that is told of each few more that are done, and goes away at the end."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not show,
-    ) as bar:
+    with _bar(show, count=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda more: bar.advance(task, more)
 
@@ -55,15 +40,7 @@ def counting_bar(what: str, total: int | None, show: bool = True) -> Iterator[Ca
 def late_bar(what: str, show: bool, after: float = 2.0) -> Iterator[Callable[[float | None, str], None]]:
     """A bar of the share that is done, if it is known, with a note. It shows itself after some seconds,
     so that short work prints nothing, and goes away at the end."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not show,
-    )
+    bar = _bar(show, note=True)
     task, begun = bar.add_task(what, total=None, note=""), time.monotonic()
 
     def tell(share: float | None, note: str) -> None:
@@ -76,3 +53,20 @@ def late_bar(what: str, show: bool, after: float = 2.0) -> Iterator[Callable[[fl
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+def _bar(show: bool, count: bool = False, note: bool = False, transient: bool = True) -> "Progress":
+    """A bar on standard error: with how many are done, with a note, gone at its end."""
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        *([progress.MofNCompleteColumn()] if count else []),
+        *([progress.TextColumn("{task.fields[note]}")] if note else []),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=transient,
+        disable=not show,
+    )

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from ..domain import Region
 from ..rules import tensor
@@ -42,9 +42,9 @@ class Grid(Space):
             for table in tables[1:]:
                 out = _row_products(out, table)
             return out
-        out, at = sp.csr_matrix(np.ones((1, 1))), np.zeros(len(coords), int)
+        out, at = scipy.sparse.csr_matrix(np.ones((1, 1))), np.zeros(len(coords), int)
         for line, (x, back), k in zip(lines, unique, orders, strict=True):
-            out = sp.kron(out, line.table(x, k), format="csr")
+            out = scipy.sparse.kron(out, line.table(x, k), format="csr")
             at = at * len(x) + back
         return out[at]
 
@@ -174,4 +174,6 @@ def _row_products(a: Sparse, b: Sparse) -> Sparse:
     second = b.indptr[rows][first] + within
     columns = a.indices[first] * b.shape[1] + b.indices[second]
     data = a.data[first] * b.data[second]
-    return sp.csr_matrix((data, (rows[first], columns)), shape=(a.shape[0], a.shape[1] * b.shape[1]))
+    return scipy.sparse.csr_matrix(
+        (data, (rows[first], columns)), shape=(a.shape[0], a.shape[1] * b.shape[1])
+    )

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg as dense
-import scipy.sparse as sp
-import scipy.sparse.linalg as spl
+import scipy
 
 from .pieces import Sparse
 from .stages import is_real, radau
@@ -59,7 +57,7 @@ def factorise(M: Any, sizes: np.ndarray | None = None) -> Solve:
     largest = abs(M).max(axis=1).toarray().ravel()
     size = largest if sizes is None or rows == columns else sizes
     size = np.where(size > 0, size, 1.0)
-    scaled = sp.diags(1 / size) @ M
+    scaled = scipy.sparse.diags(1 / size) @ M
     if not np.isfinite(scaled.data).all():
         raise Failed("an equation is not finite")
     if rows > columns:
@@ -75,7 +73,7 @@ def factorise(M: Any, sizes: np.ndarray | None = None) -> Solve:
 
 def _sparse(A: Sparse) -> Solve:
     try:
-        return spl.splu(A.tocsc()).solve
+        return scipy.sparse.linalg.splu(A.tocsc()).solve
     except RuntimeError as error:  # "Factor is exactly singular"
         raise Singular(
             "the equations are singular: conditions repeat or contradict each other"
@@ -84,14 +82,14 @@ def _sparse(A: Sparse) -> Solve:
 
 def _dense(A: np.ndarray) -> Solve:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", dense.LinAlgWarning)
+        warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
         try:
-            factors = dense.lu_factor(A, overwrite_a=True, check_finite=False)
-        except dense.LinAlgWarning as error:
+            factors = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgWarning as error:
             raise Singular(
                 "the equations are singular: conditions repeat or contradict each other"
             ) from error
-    return lambda r: dense.lu_solve(factors, r, check_finite=False)
+    return lambda r: scipy.linalg.lu_solve(factors, r, check_finite=False)
 
 
 def _least_squares(A: Sparse) -> Solve:
@@ -99,12 +97,14 @@ def _least_squares(A: Sparse) -> Solve:
     equations, which square the condition, are not."""
     norms = np.sqrt(np.asarray(A.multiply(A.conj()).sum(axis=0)).ravel().real)
     norms = np.where(norms > 0, norms, 1.0)
-    A = A @ sp.diags(1 / norms)
+    A = A @ scipy.sparse.diags(1 / norms)
     rows, columns = A.shape
-    solve = _sparse(sp.bmat([[_SOFT * sp.identity(rows), A], [A.conj().T, None]], format="csr"))
+    solve = _sparse(
+        scipy.sparse.bmat([[_SOFT * scipy.sparse.identity(rows), A], [A.conj().T, None]], format="csr")
+    )
     return lambda r: solve(np.concatenate([r, np.zeros(columns)]))[rows:] / norms
 
 
 def _least_squares_dense(A: Sparse) -> Solve:
-    Q, R = dense.qr(A.toarray(), mode="economic", check_finite=False)
-    return lambda r: dense.solve_triangular(R, Q.conj().T @ r, check_finite=False)
+    Q, R = scipy.linalg.qr(A.toarray(), mode="economic", check_finite=False)
+    return lambda r: scipy.linalg.solve_triangular(R, Q.conj().T @ r, check_finite=False)

@@ -7,17 +7,14 @@ at Gauss points, de Boor and Swartz).
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spl
-from scipy.interpolate import BSpline
-from scipy.special import roots_legendre
+import scipy
 
 # Breaks are integers, in units of the length over 2^30, so that halves and siblings are exact.
 Breaks = tuple[int, ...]
-Sparse = Union[sp.sparray, sp.spmatrix]  # noqa: UP007
+Sparse = Any  # a matrix of scipy.sparse, which `import scipy` loads when it is first used
 _WHOLE = 2**30
 
 
@@ -49,7 +46,7 @@ class Pieces:
         self.knots = np.concatenate([self.low * end, inner, self.high * end])
         self.open = len(self.knots) - self.degree - 1
         self.size = self.open - (smooth if periodic else 0)
-        gauss = (roots_legendre(count)[0] + 1) / 2
+        gauss = (scipy.special.roots_legendre(count)[0] + 1) / 2
         self.nodes = (self.points[:-1, None] + np.diff(self.points)[:, None] * gauss).ravel()
         ends = [[x] if here else [] for x, here in zip(bounds, carries, strict=True)]
         self.edges = np.concatenate([ends[0], self.nodes, ends[1]])
@@ -71,34 +68,34 @@ class Pieces:
         """To Legendre coefficients in each piece, times the root of its share of the length: squares add
         up to the mean square over the coordinate."""
         q = self.degree + 1
-        x, _ = roots_legendre(q)
+        x, _ = scipy.special.roots_legendre(q)
         norms = np.sqrt(2 * np.arange(q) + 1)
         inverse = np.linalg.inv(np.polynomial.legendre.legvander(x, q - 1)) / norms[:, None]
         lengths = np.diff(self.points)
         at = (self.points[:-1, None] + lengths[:, None] * (x + 1) / 2).ravel()
-        share = sp.diags(np.sqrt(lengths / (self.high - self.low)))
-        return (sp.kron(share, inverse) @ self.table(at, 0)).tocsr()
+        share = scipy.sparse.diags(np.sqrt(lengths / (self.high - self.low)))
+        return (scipy.sparse.kron(share, inverse) @ self.table(at, 0)).tocsr()
 
     @cached_property
     def from_samples(self) -> Callable[[np.ndarray], np.ndarray]:
         """Coefficients from values at `samples`."""
-        factors = spl.splu(self.table(self.samples, 0).tocsc())
+        factors = scipy.sparse.linalg.splu(self.table(self.samples, 0).tocsc())
         return lambda values: factors.solve(np.ascontiguousarray(values))
 
     def _open_table(self, x: np.ndarray, derivative: int) -> Sparse:
         """Without periodicity. A derivative of a spline has the scaled differences of its
         coefficients."""
         x = np.clip(np.asarray(x, float), self.low, self.high)
-        change, knots, degree = sp.identity(self.open, format="csr"), self.knots, self.degree
+        change, knots, degree = scipy.sparse.identity(self.open, format="csr"), self.knots, self.degree
         for _ in range(derivative):
             if degree == 0:
-                return sp.csr_matrix((len(x), self.open))
+                return scipy.sparse.csr_matrix((len(x), self.open))
             n = len(knots) - degree - 1
             span = knots[degree + 1 : degree + n] - knots[1:n]
             w = degree / np.where(span > 0, span, np.inf)
-            change = sp.diags([-w, w], [0, 1], shape=(n - 1, n)).tocsr() @ change
+            change = scipy.sparse.diags([-w, w], [0, 1], shape=(n - 1, n)).tocsr() @ change
             knots, degree = knots[1:-1], degree - 1
-        return BSpline.design_matrix(x, knots, degree).tocsr() @ change
+        return scipy.interpolate.BSpline.design_matrix(x, knots, degree).tocsr() @ change
 
     def _seam(self, smooth: int) -> Sparse:
         """The last functions by the first, so that derivatives below `smooth` agree at the two ends."""
@@ -106,10 +103,11 @@ class Pieces:
         tables = [self._open_table(ends, j).toarray() for j in range(smooth)]
         first = np.array([table[0, :smooth] for table in tables])
         last = np.array([table[1, -smooth:] for table in tables])
-        tail = sp.hstack(
-            [np.linalg.solve(last, first), sp.csr_matrix((smooth, self.size - smooth))], format="csr"
+        tail = scipy.sparse.hstack(
+            [np.linalg.solve(last, first), scipy.sparse.csr_matrix((smooth, self.size - smooth))],
+            format="csr",
         )
-        return sp.vstack([sp.identity(self.size, format="csr"), tail]).tocsr()
+        return scipy.sparse.vstack([scipy.sparse.identity(self.size, format="csr"), tail]).tocsr()
 
 
 def uniform(count: int) -> Breaks:

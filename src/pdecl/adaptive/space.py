@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from ..condition import located
 from ..domain import Region
@@ -118,7 +118,7 @@ class Space:
         for k, i in enumerate(self.reading.rest):
             g = slopes[k]
             for e, entry in enumerate(self.reading.entries[i]):
-                table = sp.coo_matrix(self.table(k, entry))
+                table = scipy.sparse.coo_matrix(self.table(k, entry))
                 first, here = (
                     self.shares[entry.unknown].start,
                     blocks.setdefault(self.reading.march_count(entry), []),
@@ -131,7 +131,7 @@ class Space:
         for a, parts in blocks.items():
             if parts:
                 data, rows, columns = (np.concatenate(x) for x in zip(*parts, strict=True))
-                out[a] = sp.csr_matrix((data, (rows, columns)), shape=(tops[-1], self.size))
+                out[a] = scipy.sparse.csr_matrix((data, (rows, columns)), shape=(tops[-1], self.size))
         return out
 
     def row_sizes(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
@@ -141,7 +141,7 @@ class Space:
         for k, i in enumerate(self.reading.rest):
             g, total = slopes[k], np.zeros(slopes[k].shape[:2])
             for e, entry in enumerate(self.reading.entries[i]):
-                T = sp.csr_matrix(self.table(k, entry))
+                T = scipy.sparse.csr_matrix(self.table(k, entry))
                 norms = np.sqrt(np.asarray(T.multiply(T).sum(axis=1)).ravel())
                 total += np.abs(g[:, :, e]) * norms[:, None]
             sizes.append(np.repeat(np.sqrt((total**2).mean(axis=0)), len(g)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
-from scipy.special import roots_jacobi
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stages:
 
 @lru_cache(maxsize=64)
 def radau(s: int) -> Stages:
-    c = np.append((roots_jacobi(s - 1, 1, 0)[0] + 1) / 2, 1.0) if s > 1 else np.ones(1)
+    c = np.append((scipy.special.roots_jacobi(s - 1, 1, 0)[0] + 1) / 2, 1.0) if s > 1 else np.ones(1)
     values = legendre.legvander(2 * np.append(0.0, c) - 1, s)
     slopes = 2 * legendre.legval(2 * c - 1, legendre.legder(np.eye(s + 1))).T
     to_legendre = np.linalg.inv(values)

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import scipy.optimize
+import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .. import networks

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Array, Float, Int
 
 from ..points import Points

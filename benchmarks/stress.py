@@ -128,7 +128,7 @@ def _one_process(row: Row, options: argparse.Namespace, turn: int, end: float) -
     """Makes runs of a row until they are done, stand still or fail; says what went wrong."""
     number = 100 * row.threads + turn
     if row.name in COMMANDS:
-        words = ["-m", "pdecl.cli", *COMMANDS[row.name].replace("{}", str(number)).split()]
+        words = ["-m", "pdecl_cli", *COMMANDS[row.name].replace("{}", str(number)).split()]
     else:
         script = Path(__file__).with_name("stress_cases.py").absolute()
         words = [str(script), row.name, str(row.wanted - row.runs)]

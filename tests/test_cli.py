@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import runs
-from pdecl.cli import app
 from pdecl.presets import preset
+from pdecl_cli import app
 
 TINY = ["--size", "6", "--width", "8", "--depth", "1", "--batch", "2", "--count", "2"]
 

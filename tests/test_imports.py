@@ -19,3 +19,9 @@ def test_few_packages_come_with_pdecl():
     assert not LATE & found
     assert not {name for name in found if name.startswith("scipy.") and name.count(".") == 1
                 and name[6:] in ("sparse", "linalg", "special", "optimize", "interpolate")}  # fmt: skip
+
+
+def test_help_and_the_options_of_commands_need_no_jax():
+    found = imported("from pdecl_cli import app", "app(['solve', '--help'], standalone_mode=False)")
+    assert {"typer", "pdecl_cli.solve"} <= found
+    assert not {"pdecl", "jax", "numpy", *LATE - {"rich", "typer"}} & found

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import runs
-from pdecl.cli import app
 from pdecl.presets import preset
+from pdecl_cli import app
 
 SOON = 2.0 + 2.0  # seconds; two of them for a machine with other work
 WORKING = 3.0  # seconds of a processor: what is imported and started by then is at work
@@ -59,7 +59,7 @@ class Started:
         self.output, self.errors = (folder / f"{name}.{kind}" for kind in ("out", "err"))
         with self.output.open("wb") as output, self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pdecl.cli", *self.words],
+                [sys.executable, "-m", "pdecl_cli", *self.words],
                 cwd=folder, stdout=output, stderr=errors, stdin=subprocess.DEVNULL,
             )  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_what_an_interrupted_command_leaves_is_no_obstacle(folder, ended):
 
 
 OFTEN = """
-from pdecl.cli import app
+from pdecl_cli import app
 from pdecl.streaming import results
 
 results._EVERY = 0.0

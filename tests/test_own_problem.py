@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import dataset as datasets
-from pdecl.cli import app
 from pdecl.family import resolve
 from pdecl.family.identity import differences, identity
 from pdecl.problems import Burgers
+from pdecl_cli import app
 
 # Enough functions for the conditions to hold, almost untrained.
 SMALL = ["--steps", 2, "--batch", 2, "--size", 50, "--width", 50, "--depth", 1, "--count", 3]

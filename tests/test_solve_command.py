@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 import pdecl
 from pdecl import streaming
 from pdecl.array_files import ArrayFile
-from pdecl.cli import app
 from pdecl.compiled import compile
 from pdecl.compiled.validation import validate
 from pdecl.dataset import DatasetError
@@ -34,6 +33,7 @@ from pdecl.refine import Means
 from pdecl.status import Status
 from pdecl.streaming.results import Results
 from pdecl.trained import Trained
+from pdecl_cli import app
 
 LAW, COUNT, BATCH = Convection(), 10, 4
 PHI = LAW.sample(7, COUNT)
@@ -682,7 +682,7 @@ def test_a_closed_pipe_is_no_error(folder):
         "--json",
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "pdecl.cli", *map(str, words), "--batch", "1"],
+        [sys.executable, "-m", "pdecl_cli", *map(str, words), "--batch", "1"],
         env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip

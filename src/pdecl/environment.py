@@ -26,9 +26,9 @@ def environment() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """As it was typed; a source tree that is not installed runs it as `python -m pdecl.cli`."""
+    """As it was typed; a source tree that is not installed runs it as `python -m pdecl_cli`."""
     program = Path(sys.argv[0])
-    name = "pdecl" if program.parts[-2:] == ("cli", "__main__.py") else program.name
+    name = "pdecl" if program.parts[-2:] == ("pdecl_cli", "__main__.py") else program.name
     return " ".join([name, *sys.argv[1:]])
 
 

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl.cli import app
 from pdecl.experiment import basis_of, keys_of
 from pdecl.metrics import relative_l2
 from pdecl.presets import preset
+from pdecl_cli import app
 
 TINY = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}
 

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from waves import WIDTH
 
 import pdecl
-from pdecl.cli import app
 from pdecl.compiled import compile, load_compiled, recommend
 from pdecl.compiled.crease import CREASED, SMOOTH
 from pdecl.compiled.make import assemble, snapshots_of
@@ -22,6 +21,7 @@ from pdecl.experiment import basis_of
 from pdecl.metrics import relative_l2
 from pdecl.networks import Creased
 from pdecl.presets import preset
+from pdecl_cli import app
 
 
 @pytest.fixture(scope="module")

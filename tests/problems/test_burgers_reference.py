@@ -107,7 +107,7 @@ def test_limits_are_said():
         cole_hopf(WAVES, 1e-4)
     with pytest.raises(ValueError, match="multiple"):
         etdrk4(WAVES, 0.01, 64, 150)
-    with pytest.raises(RuntimeError, match="raise the viscosity"):
+    with pytest.raises(ValueError, match="raise the viscosity"):
         converged(WAVES[:1] * 1e3, 1e-6, most_steps=400)
 
 

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pdecl import dataset as datasets
-from pdecl.cli import app
 from pdecl.problems import Convection, Darcy
+from pdecl_cli import app
 
 
 def run(*arguments):

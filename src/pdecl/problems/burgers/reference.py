@@ -73,7 +73,7 @@ def converged(
             return fine
         coarse, points = denser, 2 * points
     worst = int(np.argmax(np.where(np.isfinite(change), change, np.inf)))
-    raise RuntimeError(
+    raise ValueError(
         f"Burgers reference: φ number {worst} still changes by {change[worst]:.1e} at {points} "
         f"points and {steps} steps (wanted error {tolerance:.0e}); its shocks are too thin for "
         f"viscosity {viscosity:g}, or u0 is too rough: raise the viscosity or smooth u0"

@@ -192,7 +192,7 @@ def _solve(
     advice = f"ν has a contrast of {contrast:.1e}; loosen tolerance or lower the contrast"
     if not isfinite(reached):
         advice = "the values of ν overflowed; scale ν"
-    raise RuntimeError(
+    raise ValueError(
         f"Darcy reference: relative residual {reached:.1e} after {most_steps} steps, "
         f"wanted {tolerance:.1e}; {advice}"
     )

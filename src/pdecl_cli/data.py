@@ -1,35 +1,23 @@
 """`pdecl data`: parameters and reference solutions."""
 
-import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from .. import dataset as datasets
-from ..dataset import Dataset, DatasetError
-from ..family import SPLITS, Family, names, resolve
-from ..files import require_writable
-from ..metrics import relative_error
-from ..progress import counting_bar
-from .common import stop
+from .common import Json, Stated, explaining, print_json, print_rows, stop
+
+if TYPE_CHECKING:
+    from pdecl.dataset import Dataset
+    from pdecl.family import Family
 
 SHOWN = 4
 _KINDS, _PICTURES = (".nc", ".h5", ".hdf5"), (".png", ".pdf", ".svg")
 
 
 def data(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            help=f"A name ([bold]{', '.join(names())}[/]), a .py file that states a problem, or "
-            "package.module:name.",
-            show_default=False,
-        ),
-    ],
+    problem: Stated,
     split: Annotated[
         str, typer.Option(help="Standard split: [bold]train[/] (1000 φ) or [bold]test[/] (50 φ).")
     ] = "test",
@@ -62,7 +50,7 @@ def data(
         Path | None,
         typer.Option("--from", help="Read this file (.nc, .mat, .npz, HDF5) in place of solving."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Draw parameters φ of a problem, solve them by its reference solver, write or draw the result.
 
@@ -82,54 +70,55 @@ def data(
     """
     if out is None and plot is None and cache is None:
         stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
-    if split not in SPLITS:
-        stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
     if source is not None and (seed is not None or truth or cache is not None):
         stop("--from reads a file as it is; leave out --seed, --truth and --cache")
     if out is not None and out.suffix not in _KINDS:
         stop(f"--out: a dataset is written as {', '.join(_KINDS)}; found {out}")
     if plot is not None and plot.suffix not in _PICTURES:
         stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
-    began = time.perf_counter()
-    try:
+    with explaining():
+        from pdecl import dataset as datasets
+        from pdecl.family import SPLITS, resolve
+        from pdecl.files import require_writable
+        from pdecl.pictures import parameters_and_solutions
+        from pdecl.published import load
+
+        if split not in SPLITS:
+            stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
+        began = time.perf_counter()
         for path in (out, plot, None if cache is None else cache / "references"):
             if path is not None:
                 require_writable(path)
         law = resolve(problem)
         if source is not None:
-            from ..published import load
-
             made = load(source, law, count)
         else:
             only_plot = out is None and cache is None
             number = count or (SHOWN if only_plot else SPLITS[split].count)
-            chosen = SPLITS[split].seed if seed is None else seed
-            made = _make(law, chosen, number, truth, cache)
+            made = _make(law, SPLITS[split].seed if seed is None else seed, number, truth, cache)
         if grid is not None:
             made = datasets.on_grid(made, grid)
         if out is not None:
             datasets.write(out, made)
         if plot is not None:
-            from ..pictures import parameters_and_solutions
-
             parameters_and_solutions(made, plot, law, SHOWN)
-    except (ValueError, DatasetError, RuntimeError, OSError) as error:
-        stop(str(error))
-    summary = _summary(made, time.perf_counter() - began, out, plot)
-    if as_json:
-        typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
-    else:
-        _print(summary, Console())
+        summary = _summary(made, time.perf_counter() - began, out, plot)
+    print_json(summary) if as_json else _print(summary)
 
 
-def _make(law: Family, seed: int, count: int, truth: bool, cache: Path | None) -> Dataset:
+def _make(law: "Family", seed: int, count: int, truth: bool, cache: Path | None) -> "Dataset":
+    from pdecl import dataset as datasets
+    from pdecl.progress import counting_bar
+
     with counting_bar(f"solving {law.name}", count) as tell:
         if cache is None:
             return datasets.build(law, seed, count, truth, tell)
         return datasets.cached(law, seed, count, cache, truth, tell)
 
 
-def _summary(made: Dataset, seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
+def _summary(made: "Dataset", seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
+    from pdecl.metrics import relative_error
+
     return {
         "problem": made.problem,
         "count": made.count,
@@ -155,18 +144,21 @@ def _shapes(arrays: dict[str, Any]) -> dict[str, Any]:
     return {"name": ", ".join(shapes), "shape": next(iter(shapes.values())) if alone else shapes}
 
 
-def _print(summary: dict[str, Any], console: Console) -> None:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("problem", f"[bold]{summary['problem']}[/], {summary['count']} φ")
-    for kind in ("phi", "solution"):
+def _print(summary: dict[str, Any]) -> None:
+    def said(kind: str) -> str:
         shape = summary[kind]["shape"]
-        alone = " × ".join(map(str, shape if isinstance(shape, list) else next(iter(shape.values()))))
-        table.add_row("φ" if kind == "phi" else "solution", f"{summary[kind]['name']}  {alone}")
-    table.add_row("solved by", summary["reference"])
-    for name, error in summary["beside"].items():
-        table.add_row(name, f"{error['mean']:.3%} from u (max {error['max']:.3%})")
-    table.add_row("time", f"{summary['seconds']:.1f} s")
-    for kind in ("out", "plot"):
-        if summary[kind]:
-            table.add_row("written", summary[kind])
-    console.print(table)
+        alone = shape if isinstance(shape, list) else next(iter(shape.values()))
+        return f"{summary[kind]['name']}  {' × '.join(map(str, alone))}"
+
+    print_rows(
+        ("problem", f"[bold]{summary['problem']}[/], {summary['count']} φ"),
+        ("φ", said("phi")),
+        ("solution", said("solution")),
+        ("solved by", summary["reference"]),
+        *(
+            (name, f"{error['mean']:.3%} from u (max {error['max']:.3%})")
+            for name, error in summary["beside"].items()
+        ),
+        ("time", f"{summary['seconds']:.1f} s"),
+        *(("written", summary[kind]) for kind in ("out", "plot") if summary[kind]),
+    )

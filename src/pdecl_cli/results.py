@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .. import runs as run_folders
-from ..files import replacing
 from .common import explaining
 
 
@@ -27,9 +25,11 @@ def results(
 
     pdecl results                                  writes RESULTS.md again from what was kept
     """
-    from .. import results as page
-
     with explaining():
+        from pdecl import results as page
+        from pdecl import runs as run_folders
+        from pdecl.files import replacing
+
         for folder in run_folders.find(runs) if runs else []:
             run = run_folders.read(folder)
             page.write(kept / f"{page.name(run.experiment)}.json", run)

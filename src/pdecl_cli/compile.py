@@ -1,33 +1,20 @@
 """`pdecl compile`: a trained basis as a fast solver, in a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..compiled import Compiled, Snapshots
-from ..compiled import compile as compile_snapshots
-from ..compiled.make import snapshots_of
-from ..compiled.snapshots import TOGETHER, rows_of
-from ..compiled.statistics import flat
-from ..compiled.timing import compiled_seconds, layer_seconds
-from ..files import require_writable
-from ..progress import counting_bar
-from ..room import require_memory
-from ..trained import find, load
-from .common import Problem, explaining, print_json, stop
+from .common import Json, Model, Overwrite, Problem, explaining, print_json, stop
+
+if TYPE_CHECKING:
+    from pdecl.compiled import Compiled, Snapshots
 
 
 def compile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A run's folder, a .safetensors file, or the name of a shipped basis.",
-            show_default=False,
-        ),
-    ],
+    model: Model,
     out: Annotated[Path, typer.Option(help="Write here: a .safetensors file.", show_default=False)],
     problem: Problem = None,
     functions: Annotated[
@@ -43,8 +30,8 @@ def compile(
     phis: Annotated[
         int, typer.Option(min=8, help="Training φ to learn from; a quarter is held out for the error.")
     ] = 400,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
     """Make a fast solver of a trained basis.
 
@@ -71,6 +58,14 @@ def compile(
     """
     _require(out, functions, error, phis, overwrite)
     with explaining():
+        from pdecl.compiled import compile as compile_snapshots
+        from pdecl.compiled.make import snapshots_of
+        from pdecl.compiled.statistics import flat
+        from pdecl.files import require_writable
+        from pdecl.progress import counting_bar
+        from pdecl.room import require_memory
+        from pdecl.trained import load
+
         require_writable(out)
         trained = load(model, problem)
         size, reduce = trained.experiment.network.size, functions is not None or error is not None
@@ -108,8 +103,12 @@ def _require(out: Path, functions: int | None, error: float | None, phis: int, o
         )
 
 
-def _about(model: str, out: Path, snapshots: Snapshots, solver: Compiled) -> dict[str, Any]:
+def _about(model: str, out: Path, snapshots: "Snapshots", solver: "Compiled") -> dict[str, Any]:
     """What went in, what came out, and what that cost, as plain data."""
+    from pdecl.compiled.snapshots import TOGETHER, rows_of
+    from pdecl.compiled.timing import compiled_seconds, layer_seconds
+    from pdecl.trained import find
+
     batch = min(TOGETHER, len(snapshots.weights))
     layer, fast = layer_seconds(snapshots, batch), compiled_seconds(snapshots, solver, batch)
     drawn = snapshots.problem.draw(snapshots.plan.size)

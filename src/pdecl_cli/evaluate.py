@@ -1,42 +1,22 @@
 """`pdecl evaluate`: a trained network on unseen φ."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from .. import dataset as datasets
-from ..evaluate import evaluate as evaluate_on
-from ..family.record import word_of
-from ..files import require_writable
-from ..metrics import summarise
-from ..progress import counting_bar
-from ..published import load as load_data
-from ..runs import keep, standard_data
-from ..trained import find, load
-from .common import Problem, explaining, print_json
+from .common import Cache, Json, Model, Nodes, Problem, TestCount, explaining, print_json, print_rows
 from .interrupt import resumes
 
 
 def evaluate(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A run's folder, a .safetensors file, or the name of a shipped basis.",
-            show_default=False,
-        ),
-    ],
+    model: Model,
     problem: Problem = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")] = None,
+    count: TestCount = None,
     grid: Annotated[
         int | None, typer.Option(min=5, help="φ on a grid: nodes a side to solve on.")
     ] = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact."),
-    ] = None,
+    nodes: Nodes = None,
     truth: Annotated[
         bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
     ] = False,
@@ -44,14 +24,12 @@ def evaluate(
         Path | None,
         typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
     ] = None,
-    cache: Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")] = Path(
-        "runs/data"
-    ),
+    cache: Cache = Path("runs/data"),
     out: Annotated[
         Path | None,
         typer.Option(help="Keep the model and its evaluation as a run's folder, for `pdecl report`."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure a trained network on φ it has never seen.
 
@@ -72,6 +50,15 @@ def evaluate(
     pdecl evaluate model.safetensors --problem my_heat.py
     """
     with explaining():
+        from pdecl import dataset as datasets
+        from pdecl.evaluate import evaluate as evaluate_on
+        from pdecl.family.record import word_of
+        from pdecl.files import require_writable
+        from pdecl.progress import counting_bar
+        from pdecl.published import load as load_data
+        from pdecl.runs import keep, standard_data
+        from pdecl.trained import find, load
+
         if source is None:
             require_writable(cache / "references")
         trained = load(model, problem)
@@ -89,16 +76,28 @@ def evaluate(
         else:
             with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
                 found, _ = evaluate_on(trained, data, tell)
+    plain = found.as_dict()
     if as_json:
-        print_json({"model": model, "problem": trained.law.name, **found.as_dict()})
+        print_json({"model": model, "problem": trained.law.name, **plain})
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}")
-    table.add_row("error", str(summarise(found.errors)))
-    table.add_row("reference", found.reference)
-    for name, errors in found.beside.items():
-        table.add_row(f"from {name}", str(summarise(errors)))
-    table.add_row("residual", f"{found.residual_loss:.4g}")
-    table.add_row("time", f"{1e3 * found.seconds:.3g} ms for one φ, all nodes")
-    table.add_row("status", ", ".join(f"{n} {s}" for s, n in found.statuses.items()))
-    Console().print(table)
+    print_rows(
+        ("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}"),
+        *measured(plain),
+    )
+
+
+def measured(plain: dict[str, Any]) -> list[tuple[str, str]]:
+    """An evaluation as rows of a table."""
+    error = plain["error"]
+    of = f"(max {error['max']:.3%}, {error['count']} unseen φ)"
+    return [
+        ("reference", plain["reference"]),
+        ("error", f"[bold]{error['mean']:.4%}[/] ± {error['std']:.4%} {of}"),
+        *(
+            (f"from {name}", f"{other['mean']:.4%} (max {other['max']:.3%})")
+            for name, other in plain["beside"].items()
+        ),
+        ("residual", f"{plain['residual_loss']:.4g}"),
+        ("time", f"{1e3 * plain['seconds_per_phi']:.3g} ms for one φ, all nodes"),
+        ("status", ", ".join(f"{n} {s}" for s, n in plain["statuses"].items())),
+    ]

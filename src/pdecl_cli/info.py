@@ -6,19 +6,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .. import storage
-from ..environment import environment
-from ..family import named, names
-from ..presets import preset
-from ..trained import find, shipped
-from .common import explaining, print_json
+from .common import Json, explaining, print_json
 
 
 def info(
     model: Annotated[
         str | None, typer.Argument(help="A run's folder, a .safetensors file or a shipped basis.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the problems, the presets, the shipped bases and this machine; or what a model file holds.
 
@@ -29,6 +24,9 @@ def info(
     pdecl info runs/burgers-hard-quick-0 --json
     """
     with explaining():
+        from pdecl import storage
+        from pdecl.trained import find
+
         plain = about() if model is None else storage.recipe_in(find(model))
     if as_json:
         print_json(plain)
@@ -40,6 +38,11 @@ def info(
 
 def about() -> dict[str, Any]:
     """Problems, presets, shipped bases, and this machine."""
+    from pdecl.environment import environment
+    from pdecl.family import named, names
+    from pdecl.presets import preset
+    from pdecl.trained import shipped
+
     return {
         "problems": {name: named(name).equation for name in names()},
         "presets": {

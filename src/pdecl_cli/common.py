@@ -1,23 +1,34 @@
-"""What the commands share: how they stop, how they print."""
+"""What the commands share: options, how they stop, how they print."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-
-from ..checkpoint import CheckpointError
-from ..dataset import DatasetError
-from ..status import SolveError
+from rich.table import Table
 
 # Exit statuses, beside 0, those of `interrupt.py`, and Python's 1 for an error that is pdecl's own.
 CANNOT, UNANSWERED = 2, 3
 _TOO_MUCH = "there is not enough memory: ask for fewer points, φ or functions, or a smaller batch ({})"
 
-
+Stated = Annotated[
+    str,
+    typer.Argument(
+        help="A .py file that states a problem, package.module:name, or a name that [bold]pdecl info[/] "
+        "lists.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A run's folder, a .safetensors file, or the name of a shipped basis.", show_default=False
+    ),
+]
 Problem = Annotated[
     str | None,
     typer.Option(
@@ -28,6 +39,14 @@ Problem = Annotated[
         show_default=False,
     ),
 ]
+Nodes = Annotated[
+    int | None,
+    typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact."),
+]
+TestCount = Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")]
+Cache = Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def stop(message: str) -> NoReturn:
@@ -39,6 +58,9 @@ def stop(message: str) -> NoReturn:
 @contextmanager
 def explaining() -> Iterator[None]:
     """Turns the errors a user can do something about into messages without a traceback."""
+    from pdecl import CheckpointError, SolveError
+    from pdecl.dataset import DatasetError
+
     try:
         yield
     except (ValueError, OSError, DatasetError, CheckpointError, SolveError) as error:
@@ -53,3 +75,11 @@ def explaining() -> Iterator[None]:
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_rows(*rows: tuple[str, str]) -> None:
+    """A table of names with what is said of them."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .. import runs as run_folders
-from ..family import resolve
-from .common import Problem, explaining, print_json
+from .common import Json, Problem, explaining, print_json
 from .interrupt import resumes
 
 
@@ -23,7 +21,7 @@ def report(
         bool,
         typer.Option("--studies/--no-studies", help="Also what takes minutes: trade-offs, histograms."),
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print where it is as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Turn runs into one folder: index.html that stands alone, its pictures, and the data behind them.
 
@@ -36,7 +34,9 @@ def report(
     pdecl report runs/burgers-hard-quick-0 runs/burgers-soft-quick-0 --out burgers-report
     """
     with explaining():
-        from .. import report as reports
+        from pdecl import report as reports
+        from pdecl import runs as run_folders
+        from pdecl.family import resolve
 
         folders, own = run_folders.find(runs), None if problem is None else resolve(problem)
         resumes(f"Some pictures may be in {out}; the same command writes the report anew.")

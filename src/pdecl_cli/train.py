@@ -1,29 +1,20 @@
 """`pdecl train`: an experiment into a run's folder."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from ..family import names
-from ..presets import preset
-from ..runs import Run, folder_name
-from ..runs import train as train_run
-from .common import explaining, print_json
+from .common import Cache, Json, Stated, TestCount, explaining, print_json, print_rows
+from .evaluate import measured
 from .interrupt import resumes
+
+if TYPE_CHECKING:
+    from pdecl.runs import Run
 
 
 def train(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            help=f"A name ([bold]{', '.join(names())}[/]), a .py file that states a problem, or "
-            "package.module:name.",
-            show_default=False,
-        ),
-    ],
+    problem: Stated,
     method: Annotated[
         str,
         typer.Option(
@@ -68,11 +59,9 @@ def train(
         bool | None,
         typer.Option("--single/--double", help="Network in float32, solve in float64."),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")] = None,
-    cache: Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")] = Path(
-        "runs/data"
-    ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    count: TestCount = None,
+    cache: Cache = Path("runs/data"),
+    as_json: Json = False,
 ) -> None:
     """Train a network without solution data, and measure it on φ it has never seen.
 
@@ -96,6 +85,10 @@ def train(
         "creased": creased, "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
     }  # fmt: skip
     with explaining():
+        from pdecl.presets import preset
+        from pdecl.runs import folder_name
+        from pdecl.runs import train as train_run
+
         experiment = preset(problem, method, name, seed).with_overrides(
             **{key: value for key, value in overrides.items() if value is not None}
         )
@@ -104,16 +97,12 @@ def train(
             f"The run is in {folder}; the same command goes on from its last checkpoint, if it has one."
         )
         run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json, word=problem)
-    if as_json:
-        print_json(summary(run))
-    else:
-        show(run)
+    print_json(summary(run)) if as_json else show(summary(run))
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: "Run") -> dict[str, Any]:
     """What a run came to, as plain data."""
-    kept = ("error", "residual_loss", "beside", "statuses", "reference")
-    known = {key: run.evaluation[key] for key in kept}
+    kept = ("error", "residual_loss", "beside", "statuses", "reference", "seconds_per_phi")
     return {
         "folder": str(run.folder),
         "problem": run.experiment.problem,
@@ -123,32 +112,24 @@ def summary(run: Run) -> dict[str, Any]:
         "steps": len(run.history.loss),
         "seconds": round(run.history.seconds[-1], 2),
         "steps_per_second": round(run.history.steps_per_second, 3),
-        **known,
-        "seconds_per_phi": run.evaluation["seconds_per_phi"],
+        **{key: run.evaluation[key] for key in kept},
         "device": run.environment["device"],
     }
 
 
-def show(run: Run) -> None:
+def show(plain: dict[str, Any]) -> None:
     """Prints a run's summary as a table."""
-    plain = summary(run)
-    table = Table(show_header=False, box=None, pad_edge=False)
-    title = (
-        f"[bold]{plain['problem']}[/], {plain['method']}, preset {plain['preset']}, seed {plain['seed']}"
+    print_rows(
+        (
+            "run",
+            f"[bold]{plain['problem']}[/], {plain['method']}, preset {plain['preset']}, "
+            f"seed {plain['seed']}",
+        ),
+        (
+            "training",
+            f"{plain['steps']} steps in {plain['seconds']:.1f} s, "
+            f"{plain['steps_per_second']:.3g} per second",
+        ),
+        *measured(plain),
+        ("folder", plain["folder"]),
     )
-    table.add_row("run", title)
-    speed = (
-        f"{plain['steps']} steps in {plain['seconds']:.1f} s, {plain['steps_per_second']:.3g} per second"
-    )
-    table.add_row("training", speed)
-    error = plain["error"]
-    of = f"(max {error['max']:.3%}, {error['count']} unseen φ)"
-    table.add_row("reference", plain["reference"])
-    table.add_row("error", f"[bold]{error['mean']:.4%}[/] ± {error['std']:.4%} {of}")
-    for name, other in plain["beside"].items():
-        table.add_row(f"from {name}", f"{other['mean']:.4%} (max {other['max']:.3%})")
-    table.add_row("residual", f"{plain['residual_loss']:.4g}")
-    table.add_row("time", f"{1e3 * plain['seconds_per_phi']:.3g} ms for one φ, all nodes")
-    table.add_row("status", ", ".join(f"{n} {s}" for s, n in plain["statuses"].items()))
-    table.add_row("folder", plain["folder"])
-    Console().print(table)

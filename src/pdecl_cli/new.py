@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..files import replacing
-from .common import explaining, stop
+from .common import Overwrite, explaining, stop
 
 
 def new(
     file: Annotated[Path, typer.Argument(help="Write here: a .py file.", show_default=False)],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a file that states a problem of your own, to begin with.
 
@@ -29,11 +28,10 @@ def new(
         stop(f"a problem is stated in a .py file; found {file}")
     if file.exists() and not overwrite:
         stop(f"{file} is there already; give another name, or --overwrite")
-    with explaining(), replacing(file) as temporary:
-        temporary.write_text(_start(), "utf-8")
+    with explaining():
+        from pdecl.files import replacing
+
+        start = (resources.files(__package__) / "start.txt").read_text("utf-8")
+        with replacing(file) as temporary:
+            temporary.write_text(start, "utf-8")
     Console().print(f"written {file}; now: pdecl train {file} --steps 500", soft_wrap=True)
-
-
-def _start() -> str:
-    """What a file begins as: `start.txt`."""
-    return (resources.files("pdecl") / "cli" / "start.txt").read_text("utf-8")

@@ -1,4 +1,12 @@
-"""The command line. The one place that touches JAX's global configuration: it turns float64 on."""
+"""The command line, a package of its own beside pdecl: what it shows of itself needs no JAX.
+
+A file of a command declares its options with Typer; it imports pdecl when the command runs. The one
+place that touches JAX's global configuration: it turns float64 on.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 from .compile import compile
 from .data import data
@@ -19,8 +27,21 @@ app = Commands(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+def in_float64(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        command(*arguments, **options)
+
+    return run
+
+
 for command in (new, train, evaluate, solve, compile, data, report, results, info):
-    app.command()(interruptible(command))
+    app.command()(interruptible(in_float64(command)))
 
 
 @app.callback()
@@ -39,6 +60,3 @@ def main() -> None:
 
     pdecl report runs/burgers-hard-quick-0         pictures and tables
     """
-    import jax
-
-    jax.config.update("jax_enable_x64", True)

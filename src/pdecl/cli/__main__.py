@@ -1,5 +1,0 @@
-"""`python -m pdecl.cli`, for a source tree that is not installed."""
-
-from . import app
-
-app()

@@ -55,7 +55,19 @@ def test_nothing_is_imported_late_to_dodge_a_cycle(path):
 
 # Lower rooms first; a room imports none that comes later.
 ROOMS = (
-    {"points", "rules", "domain", "condition", "problem", "jet", "basis", "grid", "networks", "nn"},
+    {
+        "points",
+        "rules",
+        "domain",
+        "shapes",
+        "condition",
+        "problem",
+        "jet",
+        "basis",
+        "grid",
+        "networks",
+        "nn",
+    },
     {
         "system",
         "solvers",

@@ -1,6 +1,7 @@
 """pdecl: neural networks that obey partial differential equations."""
 
 from . import nn as nn
+from . import shapes as shapes
 from . import solvers as solvers
 from .adaptive import Adaptive as Adaptive
 from .bounds import ErrorBound as ErrorBound

@@ -1,0 +1,111 @@
+"""The zero level of a function as segments or triangles."""
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .patches import ShapeError
+
+if TYPE_CHECKING:
+    from .primitives import Signed
+
+
+def level_set(shape: "Signed") -> np.ndarray:
+    """Segments (m, 2, 2) or triangles (m, 3, 3), their right (anticlockwise) side outside.
+
+    The cells of a grid are cut into simplices along their diagonals, in which the function is taken as
+    linear; then corners are moved onto the level along its gradient.
+    """
+    dim, (low, high) = shape.dim, shape.bounding_box
+    number = np.maximum(4, np.ceil((high - low) / (high - low).max() * shape.cells)).astype(int)
+    axes = [np.linspace(a, b, n + 1) for a, b, n in zip(low, high, number, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+    values = np.asarray(shape.distance(grid.reshape(-1, dim)), float).reshape(grid.shape[:-1])
+    if not np.all(np.isfinite(values)):
+        raise ShapeError(f"{shape!r}: the function is NaN or infinite somewhere in its box.")
+    if np.min(values) >= 0:
+        raise ShapeError(f"{shape!r} is empty: the function is negative nowhere in its box.")
+    edge = [np.moveaxis(values, axis, 0)[end] for axis in range(dim) for end in (0, -1)]
+    if any(np.min(face) < 0 for face in edge):
+        raise ShapeError(
+            f"{shape!r} is open: the function is negative on an edge of its box: make the box larger, "
+            "or intersect with a Cuboid."
+        )
+    values = np.where(values == 0, 1e-12 * shape.size, values)
+    found = [_cut(*_simplices(grid, values, order)) for order in permutations(range(dim))]
+    corners = np.concatenate(found)
+    corners = onto_level(shape, corners.reshape(-1, dim), np.min((high - low) / number))[0].reshape(
+        corners.shape
+    )
+    return _outward(shape, corners[_sizes(corners) > 1e-9 * np.max(_sizes(corners))])
+
+
+def _simplices(grid: np.ndarray, values: np.ndarray, order: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """In each cell the simplex whose path from the lowest to the highest corner takes axes in order."""
+    dim, at = grid.shape[-1], [np.zeros(grid.shape[-1], int)]
+    for axis in order:
+        at.append(at[-1] + np.eye(dim, dtype=int)[axis])
+    part = [tuple(slice(i, n - 1 + i) for i, n in zip(a, values.shape, strict=True)) for a in at]
+    points = np.stack([grid[p].reshape(-1, dim) for p in part], axis=1)
+    return points, np.stack([values[p].ravel() for p in part], axis=1)
+
+
+def _cut(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What the zero level of linear functions leaves in simplices."""
+    order = np.argsort(values, axis=1)
+    values = np.take_along_axis(values, order, 1)
+    points = np.take_along_axis(points, order[..., None], 1)
+    dim, below = points.shape[2], np.sum(values < 0, axis=1)
+
+    def between(rows: np.ndarray, i: int, j: int) -> np.ndarray:
+        a, b = values[rows, i, None], values[rows, j, None]
+        return points[rows, i] + (a / (a - b)) * (points[rows, j] - points[rows, i])
+
+    found = []
+    for count in range(1, dim + 1):
+        rows = np.flatnonzero(below == count)
+        ends = [between(rows, i, j) for i in range(count) for j in range(count, dim + 1)]
+        picks = [tuple(range(dim))] if len(ends) == dim else [(0, 1, 2), (1, 3, 2)]
+        found += [np.stack([ends[i] for i in pick], axis=1) for pick in picks]
+    return np.concatenate(found)
+
+
+def onto_level(shape: "Signed", x: np.ndarray, cell: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points moved by Newton steps along the gradient, none longer than a cell, and the gradient."""
+    step = 1e-5 * cell
+    for _ in range(3):
+        value = np.asarray(shape.distance(x))
+        slope = np.stack(
+            [
+                (np.asarray(shape.distance(x + e)) - np.asarray(shape.distance(x - e))) / (2 * step)
+                for e in step * np.eye(shape.dim)
+            ],
+            axis=1,
+        )
+        move = (value / np.maximum(np.sum(slope**2, axis=1), 1e-12))[:, None] * slope
+        move *= np.minimum(1, cell / np.maximum(np.linalg.norm(move, axis=1), 1e-300))[:, None]
+        x = x - move
+    return x, slope
+
+
+def _sizes(corners: np.ndarray) -> np.ndarray:
+    along = corners[:, 1] - corners[:, 0]
+    if corners.shape[2] == 2:
+        return np.linalg.norm(along, axis=1)
+    return np.linalg.norm(np.cross(along, corners[:, 2] - corners[:, 0]), axis=1)
+
+
+def _outward(shape: "Signed", corners: np.ndarray) -> np.ndarray:
+    along = corners[:, 1] - corners[:, 0]
+    if shape.dim == 2:
+        normal = np.stack([along[:, 1], -along[:, 0]], axis=1)
+    else:
+        normal = np.cross(along, corners[:, 2] - corners[:, 0])
+    normal = normal / np.linalg.norm(normal, axis=1)[:, None]
+    middle, step = corners.mean(axis=1), 1e-3 * np.sqrt(_sizes(corners).max()) * normal
+    if shape.dim == 2:
+        step = 1e-3 * _sizes(corners).max() * normal
+    turned = np.asarray(shape.distance(middle + step)) < np.asarray(shape.distance(middle - step))
+    corners[turned] = corners[turned][:, [1, 0, *range(2, shape.dim)]]
+    return corners

@@ -1,0 +1,218 @@
+"""Shapes: measures, points, normals, parts of the boundary, and what is said of shapes that are none."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import pdecl
+from pdecl.shapes import (
+    Ball,
+    Cuboid,
+    Disk,
+    Domain,
+    Ellipse,
+    HalfSpace,
+    Polygon,
+    Rectangle,
+    Signed,
+)
+
+UNIT = Rectangle((0, 0), (1, 1))
+L = Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
+BALLS = [((0.4, 0.3, 0.6), 0.2), ((0.6, 0.7, 0.6), 0.2), ((0.2, 0.8, 0.7), 0.1), ((0.6, 0.2, 0.3), 0.1)]
+CUBE = Cuboid((0, 0, 0), (1, 1, 1))
+for ball in BALLS:
+    CUBE = CUBE - Ball(*ball)
+PI = np.pi
+SHAPES = {  # shape, measure, measure of the boundary, relative accuracy of the two
+    "disc": (Disk((1, 2), 0.5), PI / 4, PI, 1e-13),
+    "ellipse": (Ellipse((1, 0), (2, 1), angle=0.3), 2 * PI, 9.688448220547675, 1e-9),
+    "L": (L, 0.75, 4.0, 1e-13),
+    "step": (Rectangle((0, 0), (4, 2)) - Rectangle((0, 1), (2, 2)), 6.0, 12.0, 1e-7),
+    "beside": (UNIT | Rectangle((1, 0), (2, 1)), 2.0, 6.0, 1e-7),
+    "two discs": (
+        Disk((0, 0), 1) | Disk((1, 0), 1), 4 * PI / 3 + np.sqrt(3) / 2, 8 * PI / 3, 1e-7,
+    ),
+    "half disc": (Disk((0, 0), 1) & HalfSpace((0, 0), (1, 1)), PI / 2, PI + 2, 1e-7),
+    "thin": (UNIT | Rectangle((1, 0.495), (3, 0.505)), 1.02, 4 - 0.01 + 4.01, 1e-7),
+    "function": (Signed(lambda x: np.hypot(*x.T) - 1.0, (-2, -2), (2, 2)), PI, 2 * PI, 1e-4),
+    "cube with holes": (CUBE, 1 - 4 / 3 * PI * 0.018, 6 + 0.4 * PI, 1e-12),
+    "lens": (Ball((0, 0, 0), 1) & Ball((0, 0, 1), 1), 5 * PI / 12, 2 * PI, 1e-3),
+    "ball of 3": (
+        Signed(lambda x: np.linalg.norm(x, axis=1) - 1, [-1.1] * 3, [1.1] * 3), 4 * PI / 3, 4 * PI, 5e-3,
+    ),
+    "ball of 5": (Ball([0] * 5, 1), 8 * PI**2 / 15, 8 * PI**2 / 3, 1e-12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_weights_add_up_to_the_measure_and_normals_lead_out(name):
+    shape, measure, around, accuracy = SHAPES[name]
+    x, w = shape.interior(200)
+    y, normal, v, labels = shape.boundary(150)
+    assert w.sum() == pytest.approx(measure, rel=accuracy)
+    assert v.sum() == pytest.approx(around, rel=accuracy)
+    assert np.all(w > 0)
+    assert np.all(v > 0)
+    assert len(x) == 200
+    assert np.all(shape.inside(x))
+    step = 1e-4 * shape.size * normal
+    assert np.all(shape.distance(y + step) > 0)
+    assert np.all(shape.distance(y - step) < 0)
+    np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1.0)
+    assert set(labels) == set(shape.part_names)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_divergence_theorem_holds_on_random_shapes(seed):
+    rng = np.random.default_rng(seed)
+    dim = 2 + seed % 2
+    shape = Cuboid([0] * dim, rng.uniform(1, 2, dim))
+    for _ in range(3):
+        ball = Ball(rng.uniform(0, 1.5, dim), rng.uniform(0.1, 0.5))
+        shape = shape | ball if rng.uniform() < 0.5 else shape - ball
+    field = lambda x: np.stack([np.sin(x[:, 0] + 2 * x[:, 1]), np.cos(x[:, 0] * x[:, 1]), x[:, 0]], 1)[
+        :, :dim
+    ]
+    div = lambda x: np.cos(x[:, 0] + 2 * x[:, 1]) - x[:, 0] * np.sin(x[:, 0] * x[:, 1])
+    x, w = shape.interior(2000)
+    y, normal, v, _ = shape.boundary(2000)
+    inside, through = w @ div(x), v @ np.sum(field(y) * normal, axis=1)
+    assert abs(inside - through) < 2e-3 * w.sum() * (1 if dim == 2 else 5)
+
+
+def test_thin_parts_are_not_left_empty():
+    shape = SHAPES["thin"][0]
+    x, w = shape.interior(300)
+    channel = np.sort(x[x[:, 0] > 1, 0])
+    assert np.diff([1, *channel, 3]).max() < 3 * np.sqrt(1.02 / 300)
+    assert w[x[:, 0] > 1].sum() == pytest.approx(0.02, rel=0.2)
+
+
+def test_points_are_more_even_than_random_ones():
+    x, w = UNIT.interior(256)
+    assert abs(w @ (x[:, 0] * x[:, 1]) - 0.25) < 1e-3
+    nearest = np.sort(np.linalg.norm(x[:, None] - x, axis=2), axis=1)[:, 1]
+    assert nearest.min() > 0.5 / 16
+
+
+def test_parts_have_names_and_what_they_are():
+    shape = UNIT - Disk((0.3, 0.3), 0.1) - Disk((0.7, 0.7), 0.2, part="pipe")
+    shape = shape.name("inlet", lambda x: (x[:, 0] < 1e-9) & (x[:, 1] < 0.5))
+    assert shape.part_names == ["inlet", "left", "right", "bottom", "top", "hole 1", "pipe"]
+    for part, length in [
+        ("inlet", 0.5),
+        ("left", 0.5),
+        ("outer", 3.5),
+        ("pipe", 0.4 * PI),
+        ("holes", 0.6 * PI),
+    ]:
+        assert shape.boundary(50, part)[2].sum() == pytest.approx(length, rel=1e-7)
+    assert shape.boundary(50, ("top", "hole 1"))[2].sum() == pytest.approx(1 + 0.2 * PI)
+    (hole,) = [part for part in shape.parts if part.name == "pipe"]
+    assert (hole.kind, hole.hole, hole.size) == ("ball", True, 0.2)
+    np.testing.assert_allclose(hole.centre, 0.7)
+
+
+def test_corners_have_their_angles():
+    places, angles = L.corners
+    np.testing.assert_allclose(sorted(np.degrees(angles)), [90] * 5 + [270])
+    np.testing.assert_allclose(places[np.argmax(angles)], 0.5)
+    places, angles = SHAPES["two discs"][0].corners
+    np.testing.assert_allclose(np.degrees(angles), 240, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["disc", "ellipse", "L", "lens"])
+def test_distances_are_jax_s_where_points_are(name):
+    shape = SHAPES[name][0]
+    x = shape.bounding_box[0] + np.random.default_rng(0).uniform(size=(20, shape.dim)) * shape.size
+    np.testing.assert_allclose(jax.jit(shape.distance)(jnp.asarray(x)), shape.distance(x), atol=1e-12)
+    slope = jax.vmap(jax.grad(lambda z: shape.distance(z[None])[0]))(jnp.asarray(x))
+    assert np.all(np.linalg.norm(slope, axis=1) < 1 + 1e-9)
+
+
+SQUARE = UNIT - Disk((0.5, 0.5), 0.2)
+TIMES = Domain(SQUARE, t=(1, 3))
+AREA, AROUND = 1 - 0.04 * PI, 4 + 0.4 * PI
+
+
+@pytest.mark.parametrize(
+    ("region", "measure"),
+    [
+        (TIMES.interior, 2 * AREA),
+        (TIMES.boundary(), 2 * AROUND),
+        (TIMES.boundary("hole 1", "top"), 2 + 0.8 * PI),
+        (TIMES.face(t=1), AREA),
+        (TIMES.faces("t"), 2 * AREA),
+        (TIMES.periodic("t"), AREA),
+    ],
+)
+@pytest.mark.parametrize("key", [None, jr.key(0)])
+def test_a_shape_times_an_interval_has_points_as_a_box_has(region, measure, key):
+    points = region.draw(key, 80)
+    again = region.draw(key, 80)
+    assert float(points.weights.sum()) == pytest.approx(measure, rel=1e-9)
+    assert len(points) == 80
+    assert not TIMES.outside(points.coords).any()
+    np.testing.assert_array_equal(points.coords, again.coords)
+    if "normal" in points.data:
+        ahead = points.coords + 1e-4 * points.data["normal"]
+        assert TIMES.outside(ahead).all()
+
+
+def test_points_can_be_drawn_inside_jit_and_seen_anew():
+    region = TIMES.interior.low_discrepancy(50)
+    draw = lambda key: region.draw(key, 1).coords
+    np.testing.assert_array_equal(jax.jit(draw)(jr.key(3)), draw(jr.key(3)))
+    problem = pdecl.Problem(TIMES, [pdecl.Fit(lambda u, z, phi: u(), on=TIMES.interior)])
+    (points,), (fresh,) = problem.draw(50), problem.fresh(200)
+    assert np.linalg.norm(points.coords[:, None] - fresh.coords, axis=2).min() > 1e-9
+
+
+def test_laplace_in_a_ring_by_functions_that_solve_it():
+    ring = Disk((0, 0), 2) - Disk((0, 0), 1)
+    domain = Domain(ring)
+    problem = pdecl.Problem(
+        domain,
+        [
+            pdecl.Fit(lambda u, z, phi: u.d("x", "x") + u.d("y", "y"), on=domain.interior),
+            pdecl.Fit(lambda u, z, phi: u.dn() - 0.5, on=domain.boundary("outer")),
+            pdecl.Fit(lambda u, z, phi: u(), on=domain.boundary("hole 1")),
+        ],
+    )
+    basis = lambda x, phi: jnp.stack([jnp.ones(()), jnp.log(jnp.hypot(x[0], x[1])), x[0] ** 2])
+    solution = pdecl.solve(problem, basis)
+    np.testing.assert_allclose(solution.weights, [0, 1, 0], atol=1e-8)
+    with pytest.raises(ValueError, match="outside the domain"):
+        solution([[0.5, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Ball((0, 0), -1), "radius must be positive"),
+        (lambda: Ball((0, np.nan), 1), "NaN"),
+        (lambda: Cuboid((0, 0), (1, 0)), "empty"),
+        (lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), "intersects itself: side 1 crosses side 3"),
+        (lambda: Domain(Disk((0, 0), 1) & Disk((3, 0), 1)), "empty"),
+        (lambda: Domain(Disk((0, 0), 1) - Disk((0, 0), 2)), "empty"),
+        (lambda: Domain(HalfSpace((0, 0), (1, 0))), "not bounded"),
+        (lambda: Domain(UNIT - Disk((0.5, 0.5), 1e-7)), "units"),
+        (lambda: Domain(Disk((1e9, 0), 1)), "move it to the origin"),
+        (lambda: Domain(Signed(lambda x: x[:, 0], (-1, -1), (1, 1))), "open"),
+        (
+            lambda: Domain(UNIT).boundary("hole 1"),
+            "no part 'hole 1'; the parts are left, right, bottom, top",
+        ),
+        (lambda: TIMES.face(x=0), "boundary is domain.boundary"),
+        (lambda: TIMES.interior.grid(3).draw(None, 9), "no rows and columns"),
+        (lambda: UNIT | Ball((0, 0, 0), 1), "2 and 3 dimensions"),
+        (lambda: UNIT - 3, "shapes combine with shapes"),
+        (lambda: Domain(UNIT.name("a", lambda x: x[0] > 0)), "must return"),
+    ],
+)
+def test_what_is_no_shape_is_said_so(make, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()

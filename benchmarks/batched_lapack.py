@@ -83,7 +83,7 @@ def of_a_solve(seconds: float, batch: int, size: int) -> dict[str, Any]:
     )
     basis = pdecl.nn.MLP(problem, size=size, width=size, depth=2, key=jr.key(0))
     phi = jnp.linspace(0.05, 0.2, batch)
-    weights = lambda phi: pdecl.solve(problem, basis, phi, batch=True, throw=False).weights
+    weights = jax.vmap(lambda phi: pdecl.solve(problem, basis, phi, throw=False).weights)
     ours = compiled(lambda phi: weights(phi), phi)
     jax.clear_caches()
     at_once = lambda lower: triangular.split(cholesky(lower))[0]

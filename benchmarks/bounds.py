@@ -79,11 +79,13 @@ def solved(trained: Trained, law: Family, phi: np.ndarray) -> pdecl.Solution:
     problem = stated(law, **trained.experiment.statement)
     points = problem.draw(trained.experiment.network.size)
     if trained.experiment.method == "soft":
-        return pdecl.propose(problem, trained.basis, phi, batch=True, points=points, throw=False)
+        return jax.vmap(
+            lambda phi: pdecl.propose(problem, trained.basis, phi, points=points, throw=False)
+        )(phi)
     solver = solver_of(trained.experiment)
-    return pdecl.solve(
-        problem, trained.basis, phi, batch=True, solver=solver, points=points, throw=False
-    )
+    return jax.vmap(
+        lambda phi: pdecl.solve(problem, trained.basis, phi, solver=solver, points=points, throw=False)
+    )(phi)
 
 
 def true_errors(trained: Trained, law: Family, phi: np.ndarray, solution: pdecl.Solution) -> np.ndarray:

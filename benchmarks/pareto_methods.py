@@ -209,10 +209,9 @@ def on_a_grid(case: Case, nodes: int, main: bool = False, trained: Trained | Non
 
     def asked(at: Any) -> Program:
         def run(held: Any, phi: Any) -> Any:
-            return pdecl.solve(
-                problem, eqx.combine(held, rest), phi, batch=True, points=points, solver=solver,
-                throw=False,
-            )(at)  # fmt: skip
+            basis, options = eqx.combine(held, rest), {"points": points, "solver": solver}
+            one = lambda phi: pdecl.solve(problem, basis, phi, throw=False, **options)(at)
+            return jax.vmap(one)(phi)
 
         return Program(run, held)
 
@@ -252,9 +251,11 @@ def soft(case: Case, trained: Trained) -> Method:
                 (held, values),
             )
         return Program(
-            lambda held, phi: pdecl.propose(
-                problem, eqx.combine(held, rest), phi, batch=True, points=points, throw=False
-            )(at),
+            lambda held, phi: jax.vmap(
+                lambda phi: pdecl.propose(
+                    problem, eqx.combine(held, rest), phi, points=points, throw=False
+                )(at)
+            )(phi),
             held,
         )
 

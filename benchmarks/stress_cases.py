@@ -54,7 +54,8 @@ def two_solves() -> Once:
 
     @eqx.filter_jit
     def both(phis: Any) -> Any:
-        solved = (pdecl.solve(p, basis, phis, batch=True, throw=False) for p, basis, _ in (one, other))
+        ask = lambda p, basis: jax.vmap(lambda phi: pdecl.solve(p, basis, phi, throw=False))(phis)
+        solved = (ask(p, basis) for p, basis, _ in (one, other))
         return [solution.weights for solution in solved]
 
     return lambda number: both(one[2] + 1e-3 * (number % 50))
@@ -72,7 +73,8 @@ def gradients() -> Once:
     @jax.jit
     def gradient(phis: Any) -> Any:
         def loss(phis: Any) -> Any:
-            return jnp.sum(pdecl.solve(problem, basis, phis, batch=True, throw=False)(points) ** 2)
+            values = lambda phi: pdecl.solve(problem, basis, phi, throw=False)(points)
+            return jnp.sum(jax.vmap(values)(phis) ** 2)
 
         return jax.grad(loss)(phis)
 
@@ -163,11 +165,10 @@ RARE = {"compiling", "refine", "bound", "darcy", "convection"}  # a run of these
 
 
 def _solving(problem: Any, basis: Any, phis: Any) -> Once:
-    import equinox as eqx
 
     import pdecl
 
-    solve = eqx.filter_jit(lambda phis: pdecl.solve(problem, basis, phis, batch=True, throw=False))
+    solve = jax.jit(jax.vmap(lambda phi: pdecl.solve(problem, basis, phi, throw=False)))
     return lambda number: solve(phis + 1e-3 * (number % 50)).weights
 
 

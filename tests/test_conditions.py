@@ -158,7 +158,9 @@ class TestParameters:
         problem = on_line(
             fit(lambda u, z, k: u.d("x") - k * u(), INSIDE), fit(lambda u, z, k: u() - 1, LINE.face(x=0))
         )
-        solution = pdecl.solve(problem, lambda x, k: jnp.exp(k * x), jnp.array([0.5, 1.5]), batch=True)
+        solution = jax.vmap(lambda phi: pdecl.solve(problem, lambda x, k: jnp.exp(k * x), phi))(
+            jnp.array([0.5, 1.5])
+        )
         np.testing.assert_allclose(solution.weights, 1.0, atol=1e-10)
         np.testing.assert_allclose(solution(MESH)[1], np.exp(1.5 * X), atol=1e-9)
 
@@ -307,7 +309,7 @@ class TestEnforce:
         either = lambda u, z, phi: phi * u() + (1 - phi) * u.d("x") - jnp.exp(z.x)
         problem = on_line(pdecl.Enforce(either, on=inside), rest)
         many = jnp.array([1.0, 0.0])
-        together = algebra(problem, basis, many, batch=True)
+        together = jax.vmap(lambda phi: algebra(problem, basis, phi))(many)
         for i in range(2):
             C, d, A, b = rows(problem, basis, many[i])
             expected = lexicographic(C, d, A, b)

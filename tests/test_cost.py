@@ -187,3 +187,18 @@ def test_columns_of_norm_one_are_no_copy_of_the_rows():
     like = [jax.ShapeDtypeStruct((batch, *shape), float) for shape in ((n, size), (n,))]
     compiled = jax.jit(jax.vmap(jax.value_and_grad(loss))).lower(*like).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 0.7 * batch * n * size * 8
+
+
+def test_many_solves_by_vmap_evaluate_the_network_once():
+    """Through the public `solve`, residuals included, and for the values of all solutions together."""
+    one = lambda phi: pdecl.solve(heat, basis, phi, throw=False)
+    phis = jnp.linspace(0.1, 0.2, 32)
+    many = lambda phis: jax.vmap(one)(phis).relative_residual
+    assert network_flops(many, phis) == network_flops(lambda phi: one(phi).relative_residual, 0.1) > 0
+
+
+def test_a_batch_of_solutions_shares_its_basis():
+    solutions = jax.vmap(lambda phi: pdecl.solve(heat, basis, phi, throw=False))(jnp.array([0.1, 0.2]))
+    assert solutions.basis is not None
+    leaves = zip(jax.tree.leaves(solutions.basis), jax.tree.leaves(basis), strict=True)
+    assert all(mine is given for mine, given in leaves)

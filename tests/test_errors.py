@@ -464,7 +464,7 @@ class TestParameter:
     @settings(max_examples=10, deadline=None, derandomize=True)
     def test_wrong_shape(self, shape):
         words = f"an array of shape {shape}" if shape else "one number"
-        with says(f"phi['a'] is {words}", "is an array of shape (4,)", "batch=True"):
+        with says(f"phi['a'] is {words}", "is an array of shape (4,)", "jax.vmap"):
             pdecl.solve(self.LAW, BASIS, {"k": 1.0, "a": np.zeros(shape)})
 
     @pytest.mark.parametrize(
@@ -485,17 +485,17 @@ class TestParameter:
     def test_a_list_for_an_array(self):
         law = pdecl.Problem(BOX, ONE.conditions, parameter=jr.uniform)
         with says("phi is a list of 2", "it is one number: write jnp.asarray(phi)"):
-            pdecl.solve(law, BASIS, [0.1, 0.2], batch=True)
+            pdecl.solve(law, BASIS, [0.1, 0.2])
 
     def test_a_batch_without_a_batch_axis(self):
-        with says("with batch=True every array needs a first axis"):
-            pdecl.solve(self.LAW, BASIS, {"k": 1.0, "a": jnp.zeros((2, 4))}, batch=True)
+        with says("every array needs a first axis"):
+            self.LAW.check_many({"k": 1.0, "a": jnp.zeros((2, 4))})
         with says("(2, 2)", "(4,)", "after a first axis for the batch"):
-            pdecl.solve(self.LAW, BASIS, {"k": jnp.zeros(2), "a": jnp.zeros((2, 2))}, batch=True)
+            self.LAW.check_many({"k": jnp.zeros(2), "a": jnp.zeros((2, 2))})
 
     def test_arrays_of_different_batch_sizes(self):
         with says("phi", "2", "3"):
-            pdecl.solve(self.LAW, BASIS, {"k": jnp.zeros(2), "a": jnp.zeros((3, 4))}, batch=True)
+            self.LAW.check_many({"k": jnp.zeros(2), "a": jnp.zeros((3, 4))})
 
     def test_something_that_is_no_number(self):
         for phi, words in [

@@ -129,7 +129,7 @@ def test_a_grid_basis_can_be_a_network_of_phi():
         [pdecl.Fit(lambda u, z, phi: u() - phi * z.x, on=on)],
         parameter=lambda key: jr.uniform(key),
     )
-    found = pdecl.solve(stated, basis, jnp.asarray([0.5, 2.0]), batch=True)(on.coords)
+    found = jax.vmap(lambda phi: pdecl.solve(stated, basis, phi))(jnp.asarray([0.5, 2.0]))(on.coords)
     np.testing.assert_allclose(found, jnp.asarray([[0.5], [2.0]]) * on.coords[:, 0], atol=1e-8)
 
 

@@ -78,7 +78,7 @@ def test_every_linear_solver(solver):
 def test_one_solve_beside_another_and_a_batch_of_batches():
     problem, basis = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["nonlinear fit"]), functions(network())
     one = lambda phi: pdecl.solve(problem, basis, phi, throw=False).weights
-    batch = lambda phi: pdecl.solve(problem, basis, phi, batch=True, throw=False).weights
+    batch = jax.vmap(one)
     text = lowered(lambda phi: (batch(phi), batch(batched(PHI, 2))), batched(PHI))
     assert not blocking(text)
     assert not blocking(lowered(jax.vmap(jax.vmap(one)), batched(batched(PHI, 2))))
@@ -177,7 +177,9 @@ def test_a_shipped_basis_and_its_bound(problem):
 
     def both(basis, phi):
         solver = solver_of(trained.experiment)
-        solution = pdecl.solve(stated, basis, phi, batch=True, points=points, solver=solver, throw=False)
+        solution = jax.vmap(
+            lambda phi: pdecl.solve(stated, basis, phi, points=points, solver=solver, throw=False)
+        )(phi)
         return solution.weights, bound(trained.law, solution, throw=False).bound
 
     text = lowered(both, trained.basis, phi)

@@ -107,7 +107,9 @@ class TestStatus:
 
     def test_in_a_batch_each_phi_has_its_own(self):
         phis = jnp.asarray([0.5, 5.0])
-        solution = pdecl.solve(self.PROBLEM, chebyshev(LINE, 5), phis, batch=True, throw=False)
+        solution = jax.vmap(lambda phi: pdecl.solve(self.PROBLEM, chebyshev(LINE, 5), phi, throw=False))(
+            phis
+        )
         assert solution.status == [Status.SOLVED, Status.NOT_HELD]
         small, large = solution.relative_residual["equation"]
         assert small < 1e-2 < 0.3 < large

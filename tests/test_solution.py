@@ -35,7 +35,7 @@ def one():
 
 @pytest.fixture(scope="module")
 def many():
-    return pdecl.solve(PROBLEM, BASIS, PHIS, batch=True)
+    return jax.vmap(lambda phi: pdecl.solve(PROBLEM, BASIS, phi))(PHIS)
 
 
 def test_it_can_be_called_anywhere(one):
@@ -159,7 +159,7 @@ def pendulums():
     )
     first, second = chebyshev(LINE, 9), chebyshev(LINE, 10)
     basis = lambda x, phi: {"v": second(x, phi), "u": first(x, phi)}
-    return pdecl.solve(problem, basis, jnp.array([[0.0, 1.0], [1.0, 0.0]]), batch=True)
+    return jax.vmap(lambda phi: pdecl.solve(problem, basis, phi))(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
 
 
 def test_several_unknowns_come_by_name(pendulums):
@@ -187,13 +187,15 @@ class TestFailures:
         return jnp.ones(1)
 
     def test_each_instance_of_a_batch_has_its_own_status(self):
-        solution = pdecl.solve(self.PROBLEM, self.basis, self.PHIS, batch=True, throw=False)
+        solution = jax.vmap(lambda phi: pdecl.solve(self.PROBLEM, self.basis, phi, throw=False))(
+            self.PHIS
+        )
         assert solution.status == [Status.SOLVED, Status.NONFINITE_EQUATION, Status.SOLVED]
         np.testing.assert_allclose(solution.weights[::2, 0], [2.0, 1.0])
 
     def test_the_exception_says_which_instance_failed(self):
         with pytest.raises(pdecl.SolveError, match="non-finite equation for φ number 1") as caught:
-            pdecl.solve(self.PROBLEM, self.basis, self.PHIS, batch=True)
+            jax.vmap(lambda phi: pdecl.solve(self.PROBLEM, self.basis, phi))(self.PHIS)
         assert caught.value.status is Status.NONFINITE_EQUATION
 
     def test_it_raises_inside_jit_too(self):

@@ -98,21 +98,24 @@ class TestReaction:
     growths = jnp.array([3.0, 7.0, 11.0])
 
     def test_a_batch_reaches_the_solutions(self):
-        found = pdecl.solve(fisher, polynomials(14, 10), self.growths, batch=True, throw=False)
+        found = jax.vmap(lambda phi: pdecl.solve(fisher, polynomials(14, 10), phi, throw=False))(
+            self.growths
+        )
         assert Status.NOT_CONVERGED not in found.status
         # The functions are few: 7% is the best that they do. Other roots are 50% and more away.
         for growth, row in zip(self.growths, self.at_the_end(found), strict=True):
             assert error_of(row, float(growth)) < 0.1
 
     def test_continuation_where_the_first_attempt_fails(self):
-        ask = lambda restarts: pdecl.solve(
-            fisher,
-            polynomials(14, 10),
-            jnp.array([11.0]),
-            batch=True,
-            solver=pdecl.solvers.GaussNewton(max_steps=10, restarts=restarts),
-            throw=False,
-        )
+        ask = lambda restarts: jax.vmap(
+            lambda phi: pdecl.solve(
+                fisher,
+                polynomials(14, 10),
+                phi,
+                solver=pdecl.solvers.GaussNewton(max_steps=10, restarts=restarts),
+                throw=False,
+            )
+        )(jnp.array([11.0]))
         assert ask(0).status == [Status.NOT_CONVERGED]
         found = ask(16)
         assert found.status == [Status.SOLVED]

@@ -30,7 +30,7 @@ decay = pdecl.Problem(
 def error(basis, phis):
     points = line.mesh(101)
     exact = jnp.exp(-phis[:, None] * points[:, 0])
-    found = pdecl.solve(decay, basis, phis, batch=True, residual_limit=None)(points)
+    found = jax.vmap(lambda phi: pdecl.solve(decay, basis, phi, residual_limit=None)(points))(phis)
     return float(jnp.mean(jnp.linalg.norm(found - exact, axis=1) / jnp.linalg.norm(exact, axis=1)))
 
 
@@ -150,9 +150,10 @@ def wave():
 
 def test_soft_training_uses_the_weights_that_the_network_proposes():
     phis = decay.sample(jr.key(5), 8)
-    before = pdecl.propose(decay, wave(), phis, batch=True).residual["Fit 0"].mean()
+    propose = lambda basis: jax.vmap(lambda phi: pdecl.propose(decay, basis, phi))(phis)
+    before = propose(wave()).residual["Fit 0"].mean()
     trained, history = train(wave(), 150, optax.adam(1e-2), method="soft", mean="mean")
-    after = pdecl.propose(decay, trained, phis, batch=True)
+    after = propose(trained)
     assert after.residual["Fit 0"].mean() < 0.5 * before
     assert history.loss[-1] < history.loss[0]
     assert all(status is pdecl.Status.GIVEN for status in after.status)

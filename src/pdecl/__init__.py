@@ -26,7 +26,7 @@ from .problem import Problem as Problem
 from .refine import Means as Means
 from .refine import Refined as Refined
 from .refine import refine as refine
-from .solve import Solution as Solution
+from .solution import Solution as Solution
 from .solve import propose as propose
 from .solve import solve as solve
 from .status import SolveError as SolveError

@@ -26,6 +26,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .jet import Axes, derivatives
@@ -179,6 +180,12 @@ def proposed(
                 f"{weights[unknown].shape}."
             )
     return jnp.concatenate([weights[unknown] for unknown in sizes])
+
+
+def split(weights: Float[Array, " N"], sizes: dict[str, int]) -> Weights:
+    """Each unknown's share of ω."""
+    shares = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])
+    return dict(zip(sizes, shares, strict=True))
 
 
 def _fits(lattice: Lattice | None, coords: Float[Array, "n d"]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
@@ -26,6 +27,28 @@ def _anywhere_in_batch(
     axis_size: int, in_batched: list[bool], happened: Bool[Array, " batch"]
 ) -> tuple[Array, bool]:
     return anywhere(jnp.any(happened)), False
+
+
+def whole(tree: Any) -> Any:
+    """The arrays as NumPy's: inside `vmap` those of the whole batch, its axis first. None where their
+    numbers are not known, as inside `jit`."""
+    leaves, structure = jax.tree.flatten(tree)
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return jax.tree.unflatten(structure, map(np.asarray, leaves))
+    found: list[Any] = []  # by the rule for a batch, which `vmap` calls with its numbers
+
+    @jax.custom_batching.custom_vmap
+    def look(leaves: list[Array]) -> Array:
+        return jnp.zeros(())
+
+    @look.def_vmap
+    def look_at_batch(size: int, in_batched: Any, leaves: list[Array]) -> tuple[Array, bool]:
+        full = lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
+        found.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
+        return jnp.zeros(()), False
+
+    look(leaves)
+    return found[0] if found else None
 
 
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -194,8 +194,8 @@ def _components(condition: Condition, out: Any) -> list[Array]:
             raise ValueError(
                 f"{describe(condition)}: the equation must return one number per point (or a tuple of "
                 f"numbers); found an array of shape {row.shape}. Equations are written for one point: "
-                "a parameter given as an array has to be indexed or interpolated there; for many φ at "
-                "once pass batch=True."
+                "a parameter given as an array has to be indexed or interpolated there; many φ at once "
+                "are solved for by jax.vmap over solve."
             )
         if not jnp.issubdtype(row.dtype, jnp.floating):
             raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 from .dataset import Dataset
 from .family import phi as phis
 from .metrics import relative_l2, summarise
-from .solve import Solution
+from .solution import Solution
 from .status import Status
 from .trained import Trained, as_fields, nodes_of
 

@@ -24,13 +24,15 @@ def _tolerance(dtype: Any) -> float:
 
 
 class Outcome(eqx.Module):
-    """What a solve found: ω and how it went."""
+    """What a solve found: ω and how it went. What the fields are is said of `Solution`."""
 
     weights: Float[Array, " N"]
     code: Int[Array, ""]  # a Status
     iterations: Int[Array, ""]
     optimality: Float[Array, ""]
     violation: Float[Array, ""]
+    residual: dict[str, Float[Array, ""]] = eqx.field(default_factory=dict)
+    measured: dict[str, Float[Array, ""]] | None = None
 
 
 def weights_of(

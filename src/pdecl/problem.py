@@ -18,6 +18,8 @@ from .points import Points, is_concrete
 from .rules import LowDiscrepancy, require_count
 from .summary import Summarised, Summary, Table
 
+MANY = "For many φ at once: jax.vmap(lambda phi: pdecl.solve(problem, basis, phi))(phis)."
+
 
 class Problem(Summarised, eqx.Module):
     """A PDE with parameters.
@@ -86,6 +88,11 @@ class Problem(Summarised, eqx.Module):
         require_count("draw: `size`", size)
         if key is not None:
             require_key(key, "draw")
+            return self._draw(size, key)
+        with jax.ensure_compile_time_eval():  # inside `jit` too they are numbers
+            return self._draw(size, None)
+
+    def _draw(self, size: int, key: PRNGKeyArray | None) -> tuple[Points, ...]:
         sets = self.sets()
         keys = [None] * len(sets) if key is None else list(jr.split(key, len(sets)))
         return tuple(
@@ -104,9 +111,11 @@ class Problem(Summarised, eqx.Module):
             return replace(on, rule=LowDiscrepancy(default_count(self, index, few), start=0.25))
 
         key = jr.key(1) if any(callable(on) for on in self.sets()) else None
-        return tuple(
-            self._draw_set(index, seen_anew(index, on), few, key) for index, on in enumerate(self.sets())
-        )
+        with jax.ensure_compile_time_eval():
+            return tuple(
+                self._draw_set(index, seen_anew(index, on), few, key)
+                for index, on in enumerate(self.sets())
+            )
 
     def is_interior(self, index: int) -> bool:
         """Whether a set may lie inside of the domain: all but faces."""
@@ -149,8 +158,19 @@ class Problem(Summarised, eqx.Module):
         require_count("sample: `count`", count)
         return jax.vmap(self.parameter)(jr.split(key, count))
 
-    def check(self, phi: Any, batch: bool = False) -> Any:
+    def check(self, phi: Any) -> Any:
         """φ as arrays, or a clear error: wrong structure, wrong shape, NaN."""
+        return self._checked(phi, 0)
+
+    def check_many(self, phis: Any) -> Any:
+        """The same for many φ, stacked along a first axis of every array."""
+        phis = self._checked(phis, 1)
+        lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phis)})
+        if len(lengths) > 1:
+            raise ValueError(f"phi: all arrays need the same first axis, one φ each; found {lengths}.")
+        return phis
+
+    def _checked(self, phi: Any, axes: int) -> Any:
         phi = jax.tree.map(_number, phi)
         law = self.phi_like
         if law is not None and str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
@@ -158,25 +178,17 @@ class Problem(Summarised, eqx.Module):
         for leaf in jax.tree.leaves(phi):
             if is_concrete(leaf) and not np.all(np.isfinite(leaf)):
                 raise ValueError("phi has entries that are NaN or infinite.")
-            if batch and leaf.ndim == 0:
-                raise ValueError(
-                    "phi: with batch=True every array needs a first axis, one φ each; found one number."
-                )
-        if batch and len({leaf.shape[0] for leaf in jax.tree.leaves(phi)}) > 1:
-            lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phi)})
-            raise ValueError(
-                f"phi: with batch=True all arrays need the same first axis; found {lengths}."
-            )
+            if leaf.ndim < axes:
+                raise ValueError("phi: every array needs a first axis, one φ each; found one number.")
         if law is None:
             return phi
         leaves = jax.tree_util.tree_leaves_with_path(law)
         for (path, want), have in zip(leaves, jax.tree.leaves(phi), strict=True):
-            if have.shape[batch:] != want.shape:
+            if have.shape[axes:] != want.shape:
                 raise ValueError(
                     f"phi{jax.tree_util.keystr(path)} is {in_words(have)}, but by the problem's law it "
                     f"is {in_words(want)}"
-                    + (", after a first axis for the batch." if batch else ".")
-                    + (" For many φ at once pass batch=True." if not batch else "")
+                    + (", after a first axis for the batch." if axes else f". {MANY}")
                 )
         return phi
 

@@ -56,11 +56,7 @@ class System(eqx.Module):
 
     def split(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, " _N_u"]]:
         """Each unknown's share of ω."""
-        shares, start = {}, 0
-        for unknown, size in self.plan.sizes:
-            shares[unknown] = weights[start : start + size]
-            start += size
-        return shares
+        return bases.split(weights, dict(self.plan.sizes))
 
     def fields(self, weights: Float[Array, " N"]) -> list[dict[Entry, Float[Array, " _n"]]]:
         """The jet of u = offset + Σ ω_i f_i at the points of each set. Affine in ω."""

@@ -103,7 +103,7 @@ def fit(
     require_key(key, "fit")
     if phis is None:
         _require_law(problem, batch)
-    phis = None if phis is None else problem.check(phis, batch=True)
+    phis = None if phis is None else problem.check_many(phis)
     _require_enough(phis, batch)
     if method == "soft":
         _require_sight(problem, basis)
@@ -240,7 +240,8 @@ def _make_step(
         energy = any(condition.kind == "Energy" for condition in judge.conditions)
         phi_key, points_key, fresh_key = jr.split(jr.fold_in(key, number), 3)
         phi = problem.sample(phi_key, batch) if phis is None else _pick(phis, phi_key, batch)
-        size = sum(sizes_of(problem, eqx.combine(parameters, rest), phi, batch=True).values())
+        first = jax.tree.map(lambda leaf: leaf[0], phi)
+        size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
         points, fresh = problem.draw(size, points_key), judge.draw(size, fresh_key)
         if fitted_too or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])

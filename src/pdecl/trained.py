@@ -24,7 +24,8 @@ from .family.record import of_run
 from .networks import Thinned
 from .networks.beside import Beside
 from .problem import Problem
-from .solve import Solution, propose, solve
+from .solution import Solution
+from .solve import propose, solve
 from .summary import Summarised, Summary
 
 COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
@@ -79,9 +80,9 @@ class Trained(Summarised):
             key = options.pop("key", None)
             options["points"] = problem.draw(self.size, key)
         if self.experiment.method == "soft":
-            return propose(problem, self.basis, phi, batch=True, **options)
+            return jax.vmap(lambda phi: propose(problem, self.basis, phi, **options))(phi)
         options = {"solver": solver_of(self.experiment), **options}
-        return solve(problem, self.basis, phi, batch=True, **options)
+        return jax.vmap(lambda phi: solve(problem, self.basis, phi, **options))(phi)
 
     def bound(self, solution: Solution, **options: Any) -> ErrorBound:
         """How wrong this basis' solutions may be, hard or soft: a bound where the family has one, whose

@@ -1,7 +1,5 @@
 """Solutions to put under a bound: bases of known functions, and the true error by quadrature."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,6 +10,7 @@ import pdecl
 from pdecl.experiment import stated
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.convection import speed
+from pdecl.solution import Given
 from pdecl.solve import sizes_of
 
 CONVECTION, BURGERS, DARCY = Convection(), Burgers(), Darcy(grid=21)
@@ -48,10 +47,11 @@ def given(law, basis, phi, weights=None, **statement):
     """The solution with those weights (ones if left out), without a solve."""
     problem, phi = stated(law, **statement), jnp.asarray(phi)
     if weights is None:
-        weights = jnp.ones((len(phi), sizes_of(problem, basis, phi, True)["u"]))
+        weights = jnp.ones((len(phi), sizes_of(problem, basis, phi[0])["u"]))
     none = jnp.zeros(len(phi))
     code = jnp.full(len(phi), int(pdecl.Status.GIVEN))
-    return pdecl.Solution(problem, basis, phi, (), weights, {}, none.astype(int), none, none, code, True)
+    steps = none.astype(int)
+    return pdecl.Solution(Given.of(problem, basis, ()), phi, weights, code, steps, none, none, {})
 
 
 def fitted(law, basis, phi, **statement):
@@ -69,8 +69,7 @@ def fitted(law, basis, phi, **statement):
 
 def member(solution, k):
     """One φ of a batch, as a solution that is none."""
-    arrays = ("phi", "weights", "iterations", "optimality", "violation", "code")
-    return replace(solution, **{name: getattr(solution, name)[k] for name in arrays}, batched=False)
+    return jax.tree.map(lambda leaf: leaf[k], solution)
 
 
 def true_error(law, phi, solution):

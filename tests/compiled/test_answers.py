@@ -19,7 +19,9 @@ from pdecl.metrics import relative_l2
 
 
 def full_answers(problem, basis, phis, at):
-    return np.asarray(pdecl.solve(problem, basis, phis, batch=True, residual_limit=None)(at))
+    return np.asarray(
+        jax.vmap(lambda phi: pdecl.solve(problem, basis, phi, residual_limit=None))(phis)(at)
+    )
 
 
 def test_with_all_functions_on_all_points_it_is_the_layer(snapshots, fresh):
@@ -115,9 +117,9 @@ def test_a_basis_that_sees_phi():
     phis = problem.sample(jr.key(2), 8)
     solver = compile(problem, basis, phis, points=40, at=problem.domain.mesh(5, 4))
     assert 38 <= solver.rows <= 42
-    fitted = pdecl.solve(
-        problem, basis, phis[:2], batch=True, residual_limit=None, points=solver.core.sets
-    )
+    fitted = jax.vmap(
+        lambda phi: pdecl.solve(problem, basis, phi, residual_limit=None, points=solver.core.sets)
+    )(phis[:2])
     found = solver(phis[:2])
     assert relative_l2(np.asarray(found.values), np.asarray(fitted(solver.at))).max() < 1e-5
     assert widths(lambda phi: solver.core.one(phi).weights, phis[0])

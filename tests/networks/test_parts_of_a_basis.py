@@ -114,7 +114,7 @@ class TestOffset:
         )
         mesh = self.box.mesh(6)
         phis = jnp.array([0.3, 0.7])
-        solution = pdecl.solve(problem, self.basis, phis, batch=True)
+        solution = jax.vmap(lambda phi: pdecl.solve(problem, self.basis, phi))(phis)
         expected = self.exact(mesh[:, 0], mesh[:, 1], phis[:, None])
         np.testing.assert_allclose(solution(mesh), expected, atol=1e-8)
         assert (
@@ -176,7 +176,7 @@ class TestPropose:
 
     def test_it_takes_the_networks_own_weights(self):
         basis = pdecl.nn.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0))
-        solution = pdecl.propose(PROBLEM, basis, self.phis, batch=True)
+        solution = jax.vmap(lambda phi: pdecl.propose(PROBLEM, basis, phi))(self.phis)
         assert solution.status == [pdecl.Status.GIVEN] * 2
         for weights, phi, values in zip(solution.weights, self.phis, solution(MESH), strict=True):
             np.testing.assert_allclose(weights, basis.weights(phi), atol=1e-12)

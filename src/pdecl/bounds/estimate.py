@@ -29,7 +29,8 @@ from ..condition import Energy
 from ..networks.beside import Beside
 from ..points import Points
 from ..problem import Problem
-from ..solve import Solution, sizes_of, solve
+from ..solution import Solution
+from ..solve import sizes_of, solve
 from .record import ErrorBound
 
 Reference = Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
@@ -102,15 +103,16 @@ def calibrate(
     - `answer`: what gives the solutions for a batch of φ, if it is not `solve` in that basis.
     - `options`: of `solve`. A φ whose conditions do not hold is learned from like any other.
     """
-    phis = problem.check(phis, batch=True)
+    phis = problem.check_many(phis)
     count = jax.tree.leaves(phis)[0].shape[0]
     _require(problem, count, quantile)
-    size = sum(sizes_of(problem, basis, phis, True).values())
+    size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
     point_key, network_key = jr.split(key)
     points = problem.draw(2 * size, point_key)
     # How well a basis does is measured here, not judged: a φ without an answer is left out.
-    plain = {"batch": True, "throw": False, "residual_limit": None, **options}
-    solution = solve(problem, basis, phis, **plain) if answer is None else answer(phis)
+    plain = {"throw": False, "residual_limit": None, **options}
+    in_basis = lambda basis: jax.vmap(lambda phi: solve(problem, basis, phi, **plain))(phis)
+    solution = in_basis(basis) if answer is None else answer(phis)
     place = next(place for place in range(len(points)) if problem.is_interior(place))
     inside = points[place].coords
     values, residuals = np.asarray(_side_by_side(solution(inside))), solution.residual_at(points)
@@ -120,7 +122,7 @@ def calibrate(
         truth = np.asarray(_side_by_side(together))
     else:
         richer = _enriched(problem, basis, size, network_key) if richer is None else richer
-        better = solve(problem, richer, phis, **plain)
+        better = in_basis(richer)
         _require_better(residuals, better.residual_at(points))
         truth = np.asarray(_side_by_side(better(inside)))
     if truth.shape != values.shape:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float64
 from .. import basis as bases
 from ..jet import Axes
 from ..rules import tensor
-from ..solve import Solution
+from ..solution import Solution
 
 
 class Lobatto(NamedTuple):

@@ -27,10 +27,8 @@ from .statistics import PhiStatistics
 class Found(Outcome):
     """What the program returns for one φ, or for a batch; `weights` are those of the whole basis."""
 
-    residual: dict[str, Float[Array, "*batch"]]
-    measured: dict[str, Float[Array, "*batch"]]  # relative residuals, on the chosen points
-    distance: Float[Array, "*batch"]
-    values: dict[str, Float[Array, "*batch q"]] | None
+    distance: Float[Array, "*batch"] | None = None
+    values: dict[str, Float[Array, "*batch q"]] | None = None
 
 
 class Core(eqx.Module):

@@ -14,8 +14,9 @@ from ..experiment import Experiment, problem_of, solver_of, training_phis
 from ..family.phi import take
 from ..metrics import Summary, relative_l2, summarise
 from ..points import Points
-from ..problem import Problem
-from ..solve import Solution, inside, require_precision
+from ..problem import Problem, inside
+from ..solution import Given, Solution
+from ..solve import require_precision
 from ..solvers import GaussNewton, LinearSolver
 from ..system import Plan, build
 from ..trained import Trained
@@ -133,7 +134,7 @@ def snapshots_from(
         return snapshots, snapshots.experiment
     if basis is None or phis is None:
         raise TypeError("give a problem, a basis and training φ (`problem.sample(key, 400)`).")
-    one = jax.tree.map(lambda leaf: leaf[0], problem.check(phis, batch=True))
+    one = jax.tree.map(lambda leaf: leaf[0], problem.check_many(phis))
     if reduce and not phi_independent(problem, basis, one):
         raise ValueError(_NOT_REDUCED)
     return take_snapshots(problem, basis, phis, solver), None
@@ -394,10 +395,8 @@ def _through(
 def _queried(snapshots: Snapshots, phis: Any, weights: Array, coords: Array) -> np.ndarray:
     count = len(weights)
     zeros = jnp.zeros(count)
-    solution = Solution(
-        snapshots.problem, snapshots.basis, phis, (), weights, {}, zeros.astype(int), zeros, zeros,
-        zeros.astype(int), True,
-    )  # fmt: skip
+    given, code = Given.of(snapshots.problem, snapshots.basis, ()), zeros.astype(int)
+    solution = Solution(given, phis, weights, code, code, zeros, zeros, {})
     return np.concatenate([np.asarray(part) for part in jax.tree.leaves(solution(coords))], axis=1)
 
 

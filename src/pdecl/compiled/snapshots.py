@@ -113,7 +113,7 @@ def take_snapshots(
 
     `progress(k)` hears of k more φ that are solved for.
     """
-    phis = problem.check(phis, batch=True)
+    phis = problem.check_many(phis)
     leaves = jax.tree.leaves(phis)
     if not leaves or len(leaves[0]) < 2 * _HELD_OUT:
         found = len(leaves[0]) if leaves else 0
@@ -121,7 +121,7 @@ def take_snapshots(
             f"`phis`: {found} φ are too few to learn from; give at least {2 * _HELD_OUT}, or hundreds."
         )
     count, complete_solver = len(leaves[0]), complete(solver)
-    size = sum(sizes_of(problem, basis, phis, True).values())
+    size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
     weights, codes = _answers(problem, basis, phis, count, size, complete_solver, progress)
     good = np.flatnonzero([not Status(int(code)).failed for code in codes])
     if len(good) < 2 * _HELD_OUT:
@@ -245,14 +245,14 @@ def _answers(
 ) -> tuple[np.ndarray, np.ndarray]:
     points, together = problem.draw(size), min(TOGETHER, count)
     weights, codes = [], []
+    one = lambda phi: solve(
+        problem, basis, phi, points=points, solver=solver, throw=False, residual_limit=None
+    )
     for start in range(0, count, together):
         # The last batch is filled up, so that one compiled function does for all of them.
         numbers = np.minimum(np.arange(start, start + together), count - 1)
         some = jax.tree.map(lambda leaf, numbers=numbers: leaf[numbers], phis)
-        found = solve(
-            problem, basis, some, batch=True, points=points, solver=solver, throw=False,
-            residual_limit=None,
-        )  # fmt: skip
+        found = jax.vmap(one)(some)
         weights.append(np.asarray(found.weights))
         codes.append(np.asarray(found.code))
         if progress is not None:

@@ -19,7 +19,7 @@ from ..family.phi import shape_of
 from ..metrics import Summary
 from ..points import is_concrete
 from ..problem import Problem
-from ..solve import RESIDUAL_LIMIT, Solution, judged, raise_failed
+from ..solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
 from ..status import Status
 from ..summary import Summarised
 from ..summary import Summary as Printed
@@ -41,8 +41,8 @@ class CompiledSolution(Solution):
     - `distance`: of φ from the training φ; above 1.5 it is outside of what the solver was made for.
     """
 
-    values: Any
-    distance: Float[Array, "*batch"]
+    values: Any = None
+    distance: Any = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +112,8 @@ class Compiled(Summarised):
         batch = bool(leaves and like) and np.ndim(leaves[0]) > len(like[0].shape)
         throw = not batch if throw is None else throw
         if not known:
-            return self._solution(self.core.problem.check(phi, batch), batch, residual_limit)
+            check = self.core.problem.check_many if batch else self.core.problem.check
+            return self._solution(check(phi), batch, residual_limit)
         phi, refused = self._screened(phi, batch)
         refused = dict(sorted({**refused, **wrong}.items()))
         if throw and refused:
@@ -156,18 +157,16 @@ class Compiled(Summarised):
         values: Any = found.values
         if values is not None and len(core.problem.unknowns) == 1:
             values = values[core.problem.unknowns[0]]
-        return CompiledSolution(
-            core.problem, core.basis, phi, core.sets, found.weights, found.residual, found.iterations,
-            found.optimality, found.violation, judged(core.problem, found.code, found.measured, limit),
-            batch, values, found.distance, measured=found.measured,
-        )  # fmt: skip
+        code = judged(core.problem, found.code, found.measured, limit)
+        outcome = vars(found) | {"code": code, "values": values}
+        return CompiledSolution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
 
     def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
         """φ with NaN in the place of those that are refused, and why these are."""
         law, shapes = self.law, _shapes(self.core)
         whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
         try:
-            checked = self.core.problem.check(jax.tree.map(np.nan_to_num, whole), batch=True)
+            checked = self.core.problem.check_many(jax.tree.map(np.nan_to_num, whole))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} This solver takes φ of shape {_words(shapes)}.") from None
         count = len(jax.tree.leaves(checked)[0])
@@ -187,7 +186,7 @@ class Compiled(Summarised):
 
 
 def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
-    where = lambda n: _which(int(n), solution.batched)
+    where = lambda n: _which(int(n), solution.code.ndim > 0)
     codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
     lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
     if len(lines) > _NAMED:
@@ -202,10 +201,10 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
     far = np.flatnonzero(distances > FAR)
     if far.size:
         worst = int(far[np.argmax(distances[far])])
-        which = f"{far.size} φ are" if solution.batched else "φ is"
+        which = f"{far.size} φ are" if solution.code.ndim else "φ is"
         lines.append(
             f"{which} outside the training law: distance {distances[worst]:.3g}, where 1 is the "
-            f"farthest of held-out training φ{f' (φ number {worst})' if solution.batched else ''}. "
+            f"farthest of held-out training φ{f' (φ number {worst})' if solution.code.ndim else ''}. "
             "The stated error does not hold there; look at the residuals."
         )
     if lines:

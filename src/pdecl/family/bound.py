@@ -1,13 +1,12 @@
 """`bound`: how far an answer is from the exact one, by what a family has proved of its PDE."""
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 
 from ..bounds import ErrorBound
 from ..points import is_concrete
-from ..solve import Solution, require_precision
+from ..solution import Solution
+from ..solve import require_precision
 from .checks import numbered
 from .family import Family, phi_like, stated
 
@@ -37,14 +36,15 @@ def bound(law: Family, solution: Solution, *, throw: bool = True, **resolution: 
             "with a bound. For a Problem of your own use pdecl.calibrate."
         )
     axes = lambda phi: [np.ndim(leaf) for leaf in jax.tree.leaves(phi)]
-    found = solution.problem.domain.names, [n - solution.batched for n in axes(solution.phi)]
+    found = solution.problem.domain.names, [n - solution.code.ndim for n in axes(solution.phi)]
     wanted = stated(law).domain.names, [leaf.ndim for leaf in jax.tree.leaves(phi_like(law))]
     if found != wanted:
         raise ValueError(
             f"`solution` is a function of {', '.join(found[0])} with a φ of "
             f"{' and '.join(map(str, found[1]))} axes; that is no solution of {law.name}."
         )
-    batch = solution if solution.batched else _batch_of_one(solution)
+    single = solution.code.ndim == 0
+    batch = jax.tree.map(lambda leaf: leaf[None], solution) if single else solution
     if throw and is_concrete(batch.weights):
         law.check(batch.phi)
         bad = np.flatnonzero(~np.isfinite(batch.weights).all(axis=1))
@@ -54,10 +54,4 @@ def bound(law: Family, solution: Solution, *, throw: bool = True, **resolution: 
                 "throw=False for an infinite bound there."
             )
     made = law.bound(batch, **resolution)
-    return made if solution.batched else jax.tree.map(lambda leaf: leaf[0], made)
-
-
-def _batch_of_one(solution: Solution) -> Solution:
-    names = ("phi", "weights", "residual", "iterations", "optimality", "violation", "code")
-    lifted = {name: jax.tree.map(lambda leaf: leaf[None], getattr(solution, name)) for name in names}
-    return replace(solution, **lifted, batched=True)
+    return jax.tree.map(lambda leaf: leaf[0], made) if single else made

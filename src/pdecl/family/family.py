@@ -19,7 +19,7 @@ from ..bounds.record import ErrorBound
 from ..domain import Region
 from ..points import Points
 from ..problem import Problem
-from ..solve import Solution
+from ..solution import Given, Solution
 from . import checks
 from . import phi as phis
 from .preset import Network, Preset, Training
@@ -287,7 +287,8 @@ def squares_on(
     solution: Solution, problem: Problem, sets: tuple[Points, ...], names: Sequence[str]
 ) -> np.ndarray:
     """For each φ of a batch the sum of squares over points of the named conditions of a problem."""
-    found = replace(solution, problem=problem, measured=None).residual_at(sets)
+    given = Given.of(problem, solution.basis, solution.points)
+    found = replace(solution, given=given).residual_at(sets)
     places = dict(zip(problem.names(), problem.places, strict=True))
     squares = [np.asarray(found[name]) ** 2 * len(sets[places[name]]) for name in names]
     return np.sum(squares, axis=0) if squares else np.full(len(solution.weights), np.nan)

@@ -14,7 +14,7 @@ from ..basis import sizes
 from ..bounds.record import ErrorBound
 from ..problem import Problem
 from ..rules import tensor
-from ..solve import Solution
+from ..solution import Solution
 from . import phi as phis
 from .checks import numbered
 from .family import Family, phi_like

@@ -20,7 +20,8 @@ from ..networks.features import Scaled
 from ..networks.layers import dense
 from ..problem import Problem
 from ..rules import tensor
-from ..solve import Solution, solve
+from ..solution import Solution
+from ..solve import solve
 
 _SIZES, _STEEPNESS = (150, 300, 600), (1.0, 3.0)
 _ENOUGH = 1e-6  # a relative residual with which nothing richer is tried
@@ -68,7 +69,8 @@ class Richer:
 
     def solve(self, phi: Any) -> Solution:
         """The solutions for a batch of φ."""
-        return solve(self.problem, self.basis, phi, batch=True, throw=False, residual_limit=None)
+        one = lambda phi: solve(self.problem, self.basis, phi, throw=False, residual_limit=None)
+        return jax.vmap(one)(phi)
 
     def on_mesh(self, phi: Any, axes: Sequence[np.ndarray]) -> Any:
         """u on the grid of the axes, indexed in the domain's order, for each φ of a batch."""
@@ -86,7 +88,7 @@ def choose(problem: Problem, phis: Any) -> Richer:
     best = None
     for number, (size, steepness) in enumerate((n, s) for n in _SIZES for s in _STEEPNESS):
         basis = Untrained(problem, size, steepness, key=jr.key(number))
-        solution = solve(problem, basis, phis, batch=True, throw=False)
+        solution = jax.vmap(lambda phi, basis=basis: solve(problem, basis, phi, throw=False))(phis)
         worst = [np.max(left) for left in solution.relative_residual.values()]
         left = float(np.nan_to_num(max(worst, default=np.inf), nan=np.inf))
         if best is None or left < best.residual or not worst:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..bounds import ErrorBound
-from ..solve import Solution
+from ..solution import Solution
 from .ladder import by_more
 from .nodes import NodalBasis as NodalBasis
 from .nodes import at_nodes as at_nodes
@@ -38,7 +38,7 @@ def refine(
     """
     if not (np.isfinite(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number; found {tolerance!r}.")
-    if not solution.batched:
+    if solution.code.ndim != 1:
         raise ValueError("refine takes the solutions of a batch of φ, as trained.solve gives them.")
     law = trained.law
     if known is None:

@@ -9,13 +9,15 @@ in order of size. The last is the limit: what it does not reach is not reached.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from ..bounds import ErrorBound
 from ..domain import Region
 from ..networks.beside import Beside
 from ..points import Points
-from ..solve import Solution, solve
+from ..solution import Solution
+from ..solve import solve
 from .record import Means, is_better
 
 NEAR = 2.0
@@ -39,10 +41,10 @@ def by_more(
         near = bool(least.within(NEAR * tolerance)[0])
         if rung.means == Means.POINTS and not near:
             continue
-        found = solve(
-            one.problem, rung.basis, one.phi, batch=True, points=rung.points, throw=False,
-            initial=_padded(one, rung.size),
-        )  # fmt: skip
+        again = lambda phi, start, rung=rung: solve(
+            one.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
+        )
+        found = jax.vmap(again)(one.phi, _padded(one, rung.size))
         judged = trained.bound(found, throw=False, **rung.resolution)
         if is_better(judged, least):
             best, least, means = found, judged, rung.means

@@ -1,5 +1,6 @@
 """All functions of a grid as a basis: its weights are values at the nodes."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ..domain import Box
 from ..grid import ElementBasis
-from ..solve import Solution
+from ..solution import Given, Solution
 
 
 class NodalBasis(eqx.Module):
@@ -42,5 +43,5 @@ def at_nodes(solution: Solution, values: Float[Any, "batch N"] | None = None) ->
     nodes, box = solution.phi.shape[-1], solution.problem.domain
     if values is None:
         values = solution(box.mesh(nodes, nodes))
-    leaves = lambda s: (s.basis, s.weights)
-    return eqx.tree_at(leaves, solution, (NodalBasis(box, nodes), jnp.asarray(values)))
+    given = Given.of(solution.problem, NodalBasis(box, nodes), solution.points)
+    return replace(solution, given=given, weights=jnp.asarray(values))

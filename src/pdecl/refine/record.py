@@ -1,7 +1,7 @@
 """What a refinement says: the answers, their bounds, and for each φ by which means it got there."""
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int8
 
 from ..bounds import ErrorBound
-from ..solve import Solution
+from ..solution import Solution
 from ..status import Status
 
 
@@ -86,15 +86,9 @@ class Refined:
         return [Status(int(code)) for code in codes]
 
 
-_OF_A_BATCH = ("phi", "weights", "residual", "iterations", "optimality", "violation", "code")
-
-
 def member(solution: Solution, place: int) -> Solution:
     """One φ of a batch, as a batch of one."""
-    pick = lambda leaf: jnp.asarray(leaf)[place : place + 1]
-    return replace(
-        solution, **{name: jax.tree.map(pick, getattr(solution, name)) for name in _OF_A_BATCH}
-    )
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[place : place + 1], solution)
 
 
 def put(bounds: ErrorBound, place: int, one: ErrorBound | None = None) -> ErrorBound:

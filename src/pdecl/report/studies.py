@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +25,8 @@ from ..metrics import relative_l2
 from ..points import Points
 from ..problem import Problem
 from ..runs import Run
-from ..solve import Solution, solve
+from ..solution import Solution, jit
+from ..solve import solve
 from ..system import build
 from ..trained import Trained, as_fields, nodes_of
 from .reduced import Reduced, directions, gram_of
@@ -86,7 +86,7 @@ def _exact(law: Family, phis: Any, side: int) -> np.ndarray:
     return np.stack([law.exact(phi, axes).ravel() for phi in members])
 
 
-@eqx.filter_jit
+@jit
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     """The size of the residual of all conditions inside of the box, at each point."""
     whole = solution.problem
@@ -169,14 +169,14 @@ def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
     phis = training_phis(replace(experiment, training=replace(experiment.training, phis=wanted)))
     assert phis is not None
     problem = trained.problem(phis.shape[-1] if trained.law.on_grid else None)
-    call, points = _compiled(trained, problem), problem.draw(trained.size)
+    call = _compiled(trained, problem, problem.draw(trained.size))
     weights: list[np.ndarray] = []
     began = time.perf_counter()
     for start in range(0, wanted, together):
         if time.perf_counter() - began > effort.seconds:
             break
         batch = jax.tree.map(jnp.asarray, phis_of.take(phis, slice(start, start + together)))
-        weights.append(np.asarray(call(trained.basis, batch, points).weights))
+        weights.append(np.asarray(call(batch).weights))
     omega = np.concatenate(weights)
     omega = omega[np.isfinite(omega).all(axis=1)]
     plane = len(problem.domain.names) == 2
@@ -185,15 +185,13 @@ def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
     return directions(omega, gram_of(trained.basis, some, coords)), len(omega)
 
 
-def _compiled(trained: Trained, problem: Problem) -> Callable[[Any, Any, Any], Solution]:
-    """The solve as one program of basis, φ and points, so that times are of computing alone."""
-    solver = solver_of(trained.experiment)
-
-    @eqx.filter_jit
-    def call(basis: Any, phis: Any, points: Any) -> Solution:
-        return solve(problem, basis, phis, batch=True, solver=solver, points=points, throw=False)
-
-    return call
+def _compiled(
+    trained: Trained, problem: Problem, points: tuple[Points, ...]
+) -> Callable[[Any], Solution]:
+    """The solve as one program of φ, so that times are of computing alone."""
+    solver, basis = solver_of(trained.experiment), trained.basis
+    one = lambda phi: solve(problem, basis, phi, solver=solver, points=points, throw=False)
+    return jax.jit(jax.vmap(one))
 
 
 @dataclass(frozen=True)
@@ -226,14 +224,14 @@ def _measure(
 ) -> dict[str, Any]:
     together = _together(trained, effort)
     problem, points = _placed(trained, setting, size, phis)
-    call = _compiled(trained, problem)
+    call = _compiled(trained, problem, points)
     fields, seconds = [], []
     for start in range(0, phis_of.count(phis), together):
         batch = phis_of.take(phis, slice(start, start + together))
-        given = (trained.basis, jax.tree.map(jnp.asarray, batch), points)
-        solution = call(*given)
+        given = jax.tree.map(jnp.asarray, batch)
+        solution = call(given)
         if start == 0:
-            seconds = [_seconds(call, *given) / phis_of.count(batch) for _ in range(effort.repeats)]
+            seconds = [_seconds(call, given) / phis_of.count(batch) for _ in range(effort.repeats)]
         mesh = problem.domain.mesh(*nodes_of(trained, batch))
         fields.append(as_fields(trained, batch, solution(mesh)))
     found = np.concatenate(fields)
@@ -270,7 +268,7 @@ def _together(trained: Trained, effort: Effort) -> int:
     return 1 if trained.law.on_grid else min(10, effort.phis)
 
 
-def _seconds(call: Callable[..., Any], *given: Any) -> float:
+def _seconds(call: Callable[[Any], Solution], given: Any) -> float:
     began = time.perf_counter()
-    jax.block_until_ready(call(*given).weights)
+    jax.block_until_ready(call(given).weights)
     return time.perf_counter() - began

@@ -16,18 +16,16 @@ from ..experiment import law_of
 from ..family import SPLITS
 from ..family import phi as phis
 from ..problem import Problem
-from ..solve import RESIDUAL_LIMIT, Solution, sizes_of, worst_held
+from ..solution import RESIDUAL_LIMIT, Given, Solution, worst_held
+from ..solve import sizes_of
 from ..status import Status
 from ..trained import Trained
-from .asked import AskedCompiled, AskedLayer, asked, values_at
+from .asked import FOUND, AskedCompiled, AskedLayer, asked, values_at
 from .demand import Bounds, Demand, judged
 from .novelty import novelty_of
 from .phi import Source
 from .query import Query
 from .tally import usable
-
-# What a solve finds, as fields of `Solution`.
-_MEASURED = ("weights", "residual", "iterations", "optimality", "violation", "code")
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Answering:
         self.law = law_of(self.trained.experiment, _grid(self.trained, shape))
         some = self.law.sample(SPLITS["train"].seed, 1)
         self.stand_in = phis.take(some, 0)
-        sizes = sizes_of(self.problem, self.trained.basis, some, True)
+        sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         self.ask = asked(model, self.problem, self.points, query, residual_limit)
         self.novelty = novelty_of(self.law)
@@ -129,15 +127,9 @@ class Answering:
         )
 
     def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
-        measured = jax.tree.map(jax.numpy.asarray, {name: found[name] for name in _MEASURED})
-        return Solution(
-            problem=self.problem,
-            basis=self.trained.basis,
-            phi=jax.tree.map(jax.numpy.asarray, phi),
-            points=self.points,
-            batched=True,
-            **measured,
-        )
+        outcome = {name: found[name] for name in FOUND}
+        phi, outcome = jax.tree.map(jax.numpy.asarray, (phi, outcome))
+        return Solution(Given.of(self.problem, self.trained.basis, self.points), phi, **outcome)
 
     def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
         """Answers for φ number `start` and on, a batch at a time."""
@@ -150,13 +142,8 @@ class Answering:
 def _answer(ask: AskedLayer | AskedCompiled, phi: Any, side: int | None) -> dict[str, Any]:
     """All about a batch. With `side` also u at the nodes of φ's grid, of so many a side, for which the
     network need not run again here."""
-    solution, values = ask(phi)
-    return {
-        "values": values,
-        "nodes": None if side is None else solution(solution.problem.domain.mesh(side, side)),
-        "measured": solution.measured,
-        **{name: getattr(solution, name) for name in _MEASURED},
-    }
+    outcome, values, nodes = ask(phi, side)
+    return {"values": values, "nodes": nodes, **outcome}
 
 
 def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query) -> None:

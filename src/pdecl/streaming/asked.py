@@ -1,6 +1,7 @@
 """Models that are asked at given points: each a function from a batch of φ to solutions and values."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -16,12 +17,15 @@ from ..experiment import solver_of
 from ..jet import Axes
 from ..points import Points
 from ..problem import Problem
-from ..solve import RESIDUAL_LIMIT, Solution, judged, propose, solve
+from ..solution import RESIDUAL_LIMIT, Given, Solution, judged
+from ..solve import propose, solve
 from ..solvers import GaussNewton
 from ..trained import Trained
 from .query import Query, along, column
 
-Found = tuple[Solution, dict[str, Array]]
+# What was found, u and its derivatives at the points, and u at the nodes of φ's grid.
+Found = tuple[dict[str, Any], dict[str, Array], Any]
+FOUND = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
 
 
 class AskedLayer(eqx.Module):
@@ -36,17 +40,24 @@ class AskedLayer(eqx.Module):
     soft: bool = eqx.field(static=True)
     residual_limit: float = eqx.field(static=True)
 
-    def __call__(self, phi: Any) -> Found:
+    def __call__(self, phi: Any, side: int | None) -> Found:
+        return jax.vmap(partial(self._one, side))(phi)
+
+    def _one(self, side: int | None, phi: Any) -> Found:
         if self.soft:
-            solution = propose(
-                self.problem, self.basis, phi, batch=True, points=self.points, throw=False
-            )
+            solution = propose(self.problem, self.basis, phi, points=self.points, throw=False)
         else:
             solution = solve(
-                self.problem, self.basis, phi, batch=True, points=self.points, solver=self.solver,
-                throw=False, residual_limit=self.residual_limit,
-            )  # fmt: skip
-        return solution, values_at(solution, self.coords, self.derivatives)
+                self.problem,
+                self.basis,
+                phi,
+                points=self.points,
+                solver=self.solver,
+                throw=False,
+                residual_limit=self.residual_limit,
+            )
+        values = values_at(solution, self.coords, self.derivatives)
+        return _numbers(solution), values, at_nodes(solution, side)
 
 
 class AskedCompiled(eqx.Module):
@@ -60,22 +71,26 @@ class AskedCompiled(eqx.Module):
     tables: dict[str, Float[Array, "q r"]] | None
     residual_limit: float = eqx.field(static=True)
 
-    def __call__(self, phi: Any) -> Found:
+    def __call__(self, phi: Any, side: int | None) -> Found:
         core = self.core
         # Without `modes` the weights that come out are those of the combinations.
         found = answer_all(replace(core, modes=None), phi)
         weights = found.weights if core.modes is None else found.weights @ core.modes.T
-        solution = Solution(
-            core.problem, core.basis, phi, core.sets, weights, found.residual, found.iterations,
-            found.optimality, found.violation,
-            judged(core.problem, found.code, found.measured, self.residual_limit), True,
-            measured=found.measured,
-        )  # fmt: skip
+        code = judged(core.problem, found.code, found.measured, self.residual_limit)
+        outcome = {name: getattr(found, name) for name in FOUND} | {"weights": weights, "code": code}
+
+        def with_network(phi: Any, outcome: dict[str, Any]) -> tuple[Any, Any]:
+            solution = Solution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
+            known = found.values is not None or self.tables is not None
+            values = None if known else values_at(solution, self.coords, self.derivatives)
+            return values, at_nodes(solution, side)
+
+        values, nodes = jax.vmap(with_network)(phi, outcome)
         if found.values is not None:
-            return solution, {name: found.values[name] for name in core.problem.unknowns}
-        if self.tables is None:
-            return solution, values_at(solution, self.coords, self.derivatives)
-        return solution, {name: found.weights @ table.T for name, table in self.tables.items()}
+            values = {name: found.values[name] for name in core.problem.unknowns}
+        elif self.tables is not None:
+            values = {name: found.weights @ table.T for name, table in self.tables.items()}
+        return outcome, values, nodes
 
 
 def asked(
@@ -100,6 +115,14 @@ def asked(
     return AskedLayer(
         problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit
     )
+
+
+def _numbers(solution: Solution) -> dict[str, Any]:
+    return {name: getattr(solution, name) for name in FOUND}
+
+
+def at_nodes(solution: Solution, side: int | None) -> Any:
+    return None if side is None else solution(solution.problem.domain.mesh(side, side))
 
 
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:

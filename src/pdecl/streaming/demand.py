@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from ..refine import Means, at_nodes, refine
-from ..solve import Solution
+from ..solution import Solution
 from ..trained import Trained
 
 

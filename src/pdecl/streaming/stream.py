@@ -15,7 +15,7 @@ from .. import room
 from ..compiled import Compiled
 from ..environment import environment
 from ..files import require_writable
-from ..solve import RESIDUAL_LIMIT
+from ..solution import RESIDUAL_LIMIT
 from ..trained import Trained
 from .answers import Answering, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind

@@ -42,7 +42,7 @@ from ...bounds.sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
 from ...family.fourier import irfft, rfft
 from ...jet import Axes
 from ...lapack import eigh
-from ...solve import Solution
+from ...solution import Solution, jit
 from .interpolant import coefficients, initial
 
 NORM = "L2 over x and t"
@@ -69,7 +69,7 @@ def burgers_bound(
     return assemble(fine["bound"] + missed, fine["size"], parts | {"quadrature": missed}, NORM)
 
 
-@eqx.filter_jit
+@jit
 def _sampled(
     solution: Solution, cells: int, points: int
 ) -> tuple[tuple[Float[Array, "batch t n"], ...], Float[Array, "batch t"]]:

@@ -18,7 +18,7 @@ from ...family.fields import periodic_field
 from ...family.noise import normals
 from ...family.preset import Preset
 from ...problem import Problem
-from ...solve import Solution
+from ...solution import Solution
 from . import cole_hopf, presets, reference
 from .bound import NORM, burgers_bound
 from .interpolant import coefficients, initial

@@ -16,7 +16,6 @@ constant from above (least age for what leaves, the whole cell for what enters),
 in t is needed.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,13 +23,13 @@ from jaxtyping import Array, Float
 
 from ...bounds.record import ErrorBound, assemble
 from ...bounds.sampling import CELL_COARSE, CELL_FINE, Lobatto, by_cell, lobatto, on_mesh
-from ...solve import Solution
+from ...solution import Solution, jit
 from .spline import speed
 
 NORM = "L2 over x and t with weight 1/beta"
 
 
-@eqx.filter_jit
+@jit
 def convection_bound(solution: Solution, cells: int = 24) -> ErrorBound:
     """The bound for a batch, by the nested rules on `cells` cells along x and t."""
     rule = lobatto(cells)

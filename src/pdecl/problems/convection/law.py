@@ -19,7 +19,7 @@ from ...family.fields import squared_exponential_field, squared_exponential_mode
 from ...family.noise import normals
 from ...family.preset import Preset
 from ...problem import Problem
-from ...solve import Solution
+from ...solution import Solution
 from . import presets, reference
 from .bound import NORM, convection_bound
 from .carried import Carried

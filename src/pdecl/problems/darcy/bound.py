@@ -17,7 +17,6 @@ These are never worse than ‖r‖₋₁/√max ν and ‖r‖₋₁/√min ν, 
 there is no quadrature.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,14 +24,14 @@ from jaxtyping import Array, Float
 
 from ...bounds.record import ErrorBound, assemble
 from ...bounds.sampling import on_mesh
-from ...solve import Solution
+from ...solution import Solution, jit
 from .batch import poisson
 from .grid import face_coefficients, flux_balance
 
 NORM = "energy norm of the five-point scheme on the grid of nu"
 
 
-@eqx.filter_jit
+@jit
 def darcy_bound(solution: Solution) -> ErrorBound:
     """The bound for a batch of ν on one grid; v is looked at in the nodes."""
     nodes = np.linspace(0.0, 1.0, solution.phi.shape[-1])

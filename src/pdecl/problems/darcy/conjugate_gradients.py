@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ...bounds.record import assemble
-from ...solve import Solution
+from ...solution import Solution
 from ...status import Status
 from .batch import poisson, ratio
 from .bound import NORM, differences, energy_norm

@@ -16,7 +16,7 @@ from ...family.fields import neumann_field
 from ...family.noise import normals
 from ...family.preset import Preset
 from ...problem import Problem
-from ...solve import Solution
+from ...solution import Solution
 from . import presets, reference, statement
 from .bound import NORM, darcy_bound
 from .conjugate_gradients import by_conjugate_gradients

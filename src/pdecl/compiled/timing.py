@@ -23,7 +23,7 @@ def compiled_seconds(snapshots: Snapshots, solver: Compiled, batch: int) -> floa
 
 def layer_seconds(snapshots: Snapshots, batch: int) -> float:
     """What `pdecl.solve` takes with all functions, on points that are at hand."""
-    phis, points = _held_out(study, batch), snapshots.problem.draw(snapshots.plan.size)
+    phis, points = _held_out(snapshots, batch), snapshots.problem.draw(snapshots.plan.size)
     one = lambda phi: solve(
         snapshots.problem, snapshots.basis, phi, points=points, solver=snapshots.solver, throw=False
     )

@@ -47,6 +47,7 @@ def energy() -> Once:
 
 def two_solves() -> Once:
     import equinox as eqx
+    import jax
 
     import pdecl
 
@@ -165,6 +166,7 @@ RARE = {"compiling", "refine", "bound", "darcy", "convection"}  # a run of these
 
 
 def _solving(problem: Any, basis: Any, phis: Any) -> Once:
+    import jax
 
     import pdecl
 

@@ -1,6 +1,7 @@
 """Each kind of condition, shown by the solution it leads to."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np

@@ -112,7 +112,7 @@ class Solution(Summarised, eqx.Module):
     def d(self, *coordinates: str) -> Any:
         """A derivative of u as a function of points: `solution.d("x", "x")(points)`."""
         axes = tuple(sorted(self.problem.domain.axis(name) for name in coordinates))
-        return lambda points: _each(self, _values, inside(self.problem, points), axes)
+        return lambda points: each(self, _values, inside(self.problem, points), axes)
 
     @property
     def problem(self) -> Problem:
@@ -136,15 +136,15 @@ class Solution(Summarised, eqx.Module):
         """How well each condition holds; see above."""
         if self.measured is not None:
             return self.measured
-        return _each(self, _relative_residuals, self.problem.fresh(self.weights.shape[-1]), True)
+        return each(self, _relative_residuals, self.problem.fresh(self.weights.shape[-1]), True)
 
     def relative_residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`relative_residual` on other points, such as more of them: `problem.draw(size, key)`."""
-        return _each(self, _relative_residuals, self.problem.check_points(points), False)
+        return each(self, _relative_residuals, self.problem.check_points(points), False)
 
     def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
-        return _each(self, _residuals, self.problem.check_points(points))
+        return each(self, _residuals, self.problem.check_points(points))
 
     def summary(self) -> Summary:
         """What is printed of it."""
@@ -180,7 +180,7 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @jit
-def _each(solution: Solution, function: Callable[..., Any], *rest: Any) -> Any:
+def each(solution: Solution, function: Callable[..., Any], *rest: Any) -> Any:
     """`function(problem, basis, points, phi, weights, *rest)` for each φ."""
     given = solution.given
 

@@ -1,6 +1,7 @@
 """The estimator for a PDE of one's own: calibrated, honest about it, and of the right size."""
 
 import bound_cases as cases
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np

@@ -1,7 +1,7 @@
 """Solutions and their derivatives on the grids that bounds integrate over."""
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float64
 from .. import basis as bases
 from ..jet import Axes
 from ..rules import tensor
-from ..solution import Solution
+from ..solution import Solution, each
 
 
 class Lobatto(NamedTuple):
@@ -49,11 +49,10 @@ def on_mesh(
     solution: Solution, axes: tuple[np.ndarray, np.ndarray], wanted: set[Axes]
 ) -> dict[Axes, Float[Array, "batch n m"]]:
     """Derivatives of the solutions of a batch on the mesh of two axes, all of them in one pass."""
-    unknown = solution.problem.unknowns
     coords = jax.numpy.asarray(tensor(list(axes), 2))
 
-    def one(weights: Array, phi: Array) -> dict[Axes, Array]:
-        basis = bases.specialise(solution.basis, phi)
+    def one(problem: Any, basis: Any, _: Any, phi: Array, weights: Array) -> dict[Axes, Array]:
+        unknown, basis = problem.unknowns, bases.specialise(basis, phi)
         found = bases.combine(basis, unknown, {unknown[0]: weights}, coords, phi, wanted)
         fixed = bases.offsets(basis, unknown, coords, phi, wanted) or {}
         shape = (len(axes[0]), len(axes[1]))
@@ -62,7 +61,7 @@ def on_mesh(
             for key in wanted
         }
 
-    return jax.vmap(one)(solution.weights, solution.phi)
+    return each(solution, one)
 
 
 def _composite(cell: np.ndarray, cells: int) -> np.ndarray:

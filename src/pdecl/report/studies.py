@@ -25,7 +25,7 @@ from ..metrics import relative_l2
 from ..points import Points
 from ..problem import Problem
 from ..runs import Run
-from ..solution import Solution, jit
+from ..solution import Solution, each
 from ..solve import solve
 from ..system import build
 from ..trained import Trained, as_fields, nodes_of
@@ -86,7 +86,6 @@ def _exact(law: Family, phis: Any, side: int) -> np.ndarray:
     return np.stack([law.exact(phi, axes).ravel() for phi in members])
 
 
-@jit
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     """The size of the residual of all conditions inside of the box, at each point."""
     whole = solution.problem
@@ -97,12 +96,12 @@ def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     ]
     problem = Problem(whole.domain, inside, whole.parameter, whole.unknowns)
 
-    def one(weights: Array, phi: Any) -> Array:
-        system = build(problem, solution.basis, phi, (points,), hold_jets=False)
+    def one(_: Any, basis: Any, __: Any, phi: Any, weights: Array) -> Array:
+        system = build(problem, basis, phi, (points,), hold_jets=False)
         fields = system.fields(weights)
         return jnp.sqrt(sum(jnp.sum(system.values(i, fields) ** 2, axis=1) for i in range(len(inside))))
 
-    return jax.vmap(one)(solution.weights, solution.phi)
+    return each(solution, one)
 
 
 def interpolation(run: Run, effort: Effort) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from numpy.polynomial.hermite import hermgauss
 
 import pdecl
-from pdecl import Box, Enforce, Fit, Points, Problem, SolveError, Status
+from pdecl import Box, Enforce, Fit, Points, Problem, Status
 
 PI = np.pi
 SQUARE = Box(x=(0, 1), t=(0, 1))
@@ -238,7 +238,7 @@ def test_phi_may_be_a_keyword_and_progress_off():
     assert float(given([[1.0]])[0]) == pytest.approx(np.exp(-3.0), rel=1e-3)
 
 
-def test_a_batch_keeps_each_solution_and_traces_nothing_again():
+def test_another_phi_traces_nothing_again():
     """u_t = c u², u = 1 at first: u = 1 / (1 − c t), which blows up at t = 1 / c."""
     box, traced = Box(t=(0, 1)), []
 
@@ -253,17 +253,13 @@ def test_a_batch_keeps_each_solution_and_traces_nothing_again():
     problem, rates = Problem(box, conditions), np.array([0.5, 2.0, -1.0])
     pdecl.solve(problem, 0.1, tolerance=1e-3)
     count = len(traced)
-    solutions = pdecl.solve(problem, rates, tolerance=1e-3, batch=True, throw=False)
+    solutions = [pdecl.solve(problem, rate, tolerance=1e-3, throw=False) for rate in rates]
     assert len(traced) == count
     solved, met = Status.SOLVED, [solution.status for solution in solutions]
     assert met == [solved, Status.TOLERANCE_NOT_MET, solved]
     t = np.linspace(0, 1, 50)[:, None]
     for c, solution in zip(rates[::2], solutions[::2], strict=True):
         assert relative(solution(t), 1 / (1 - c * t[:, 0])) <= solution.error_estimate <= 1e-3
-    with pytest.raises(SolveError, match="φ number 0 of the batch"):
-        pdecl.solve(problem, rates[:1], tolerance=1e-3, batch=True, budget=1e-9)
-    with pytest.raises(ValueError, match="first axis"):
-        pdecl.solve(problem, 1.0, tolerance=1e-3, batch=True)
 
 
 @pytest.mark.parametrize("name", ["heat", "poisson_5d"])

@@ -12,7 +12,7 @@ from ..problem import Problem
 from ..progress import late_bar
 from ..status import SolveError, Status
 from .answer import Adaptive, Piece
-from .effort import Effort, Stop, Tell
+from .effort import Effort, Stop
 from .levels import Levels
 from .marching import March
 from .residuals import relative_residuals
@@ -36,8 +36,7 @@ def solve_to_tolerance(
     budget: float,
     progress: bool,
     throw: bool,
-    batch: bool = False,
-) -> Adaptive | list[Adaptive]:
+) -> Adaptive:
     """See `pdecl.solve`. `phi` has been checked against the problem's law."""
     _require_positive("tolerance", tolerance, "1e-4")
     _require_positive("budget", budget, "600, in seconds")
@@ -48,31 +47,12 @@ def solve_to_tolerance(
             f"1; found {tolerance:g}."
         )
     _require_numbers(problem, phi)
-    phis = _each(phi) if batch else [phi]
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
-        solutions = []
-        for k, one in enumerate(phis):
-            note = f"φ {k + 1} of {len(phis)}: " if batch else ""
-            part = _part_of(tell, k, len(phis), note)
-            solutions.append(_solution(problem, one, tolerance, Effort(budget, part)))
+        solution = _solution(problem, phi, tolerance, Effort(budget, tell))
     if throw:
-        for k, solution in enumerate(solutions):
-            _raise_failed(solution, f" for φ number {k} of the batch" if batch else "")
-    return solutions if batch else solutions[0]
-
-
-def _each(phi: Any) -> list[Any]:
-    leaves = jax.tree.leaves(phi)
-    if not leaves:
-        raise ValueError("batch=True: φ holds no array; pass one with a first axis, one φ each.")
-    return [jax.tree.map(lambda leaf, k=k: leaf[k], phi) for k in range(len(leaves[0]))]
-
-
-def _part_of(tell: Tell, k: int, count: int, note: str) -> Tell:
-    """Tells of one φ of several."""
-    several = lambda share: (k + (share or 0.0)) / count if count > 1 else share
-    return lambda share, more: tell(several(share), note + more)
+        _raise_failed(solution)
+    return solution
 
 
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> Adaptive:
@@ -175,13 +155,13 @@ def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
         )
 
 
-def _raise_failed(solution: Adaptive, where: str) -> None:
+def _raise_failed(solution: Adaptive) -> None:
     if not solution.status.failed:
         return
     estimate = (
         f"The error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
     )
-    raise SolveError(solution.status, where, f"{estimate} {solution.message}")
+    raise SolveError(solution.status, "", f"{estimate} {solution.message}")
 
 
 def _require_positive(name: str, x: Any, example: str) -> None:

@@ -29,7 +29,7 @@ class _Shared:
     """A pytree that counts as the same only where its leaves are the same objects."""
 
     def __init__(self, tree: Any):
-        self.tree = tree
+        self.tree: Any = tree
         leaves, structure = jax.tree.flatten(tree)
         self._leaves: list[Any] = leaves
         self._structure: Any = structure
@@ -69,6 +69,8 @@ class Given(eqx.Module):
 
     @property
     def parts(self) -> tuple[Problem, Any, tuple[Points, ...]]:
+        if not jax.tree.leaves((self.traced, self.opened)):
+            return self.shared.tree  # the very objects
         opened = () if self.opened is None else (self.opened,)
         return eqx.combine(self.traced, *opened, self.shared.tree)
 

@@ -271,5 +271,5 @@ def require_precision(dtype: Any) -> None:
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    wrong = lambda x: eqx.is_inexact_array(x) and x.dtype != dtype
+    wrong = lambda x: eqx.is_inexact_array(x) and (x.dtype != dtype or x.weak_type)
     return jax.tree.map(lambda x: x.astype(dtype) if wrong(x) else x, tree)

@@ -9,21 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
+from fast_solvers import (
+    box_on_jax,
+    characteristics,
+    cole_hopf,
+    conjugate_gradients,
+    tabulated_characteristics,
+    travel_times,
+)
 from pareto_methods import Case, Method, Program, interpolation, of_the_grid
 from scipy.sparse.linalg import spsolve
 
 from pdecl.problems import burgers as burgers_law
 from pdecl.problems import convection as convection_law
-from pdecl.problems.burgers.cole_hopf import cole_hopf
 from pdecl.problems.burgers.reference import etdrk4
-from pdecl.problems.convection.reference import (
-    box_scheme,
-    characteristics,
-    position_at,
-    travel_times,
-)
-from pdecl.problems.convection.table import tabulated_characteristics
-from pdecl.problems.darcy.batch import conjugate_gradients
+from pdecl.problems.convection.reference import position_at
 from pdecl.problems.darcy.grid import face_coefficients, flux_balance, upscaled_faces
 from pdecl.problems.darcy.reference import from_faces
 
@@ -101,7 +101,7 @@ def convection(case: Case) -> Iterator[Method]:
         stride, spread = (nodes - 1) // (side - 1), interpolation(min(nodes, side), side)
 
         def solve(_: Any, beta: Any) -> Any:
-            u = box_scheme(convection_law.speed(beta, np.linspace(0, 1, nodes)).astype(dtype))
+            u = box_on_jax(convection_law.speed(beta, np.linspace(0, 1, nodes)).astype(dtype))
             return u[:, ::stride, ::stride] if stride else _between(spread, u)
 
         grid = Program(solve)

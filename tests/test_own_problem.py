@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import dataset as datasets
-from pdecl.family import resolve
+from pdecl.family import registry, resolve
 from pdecl.family.identity import differences, identity
 from pdecl.problems import Burgers
 from pdecl_cli import app
@@ -177,9 +177,28 @@ def test_systems_in_three_coordinates_without_a_reference(tmp_path, monkeypatch)
 
 def test_a_module_and_an_object_name_a_problem_too(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLE.parent)
-    assert resolve("my_heat:problem").name == "problem"
+    assert resolve("my_heat:problem").name == "my-heat"
     assert resolve(EXAMPLE).check({"k": 0.1, "height": 1.0})["k"].shape == (1,)
     assert resolve("burgers") == Burgers()
+
+
+def test_packages_register_problems_with_all_that_they_state(monkeypatch, tmp_path):
+    about = tmp_path / "lab-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1\n")
+    points = ["rod = my_heat:problem", "same = my_heat", "broken = no_such_module:problem"]
+    (about / "entry_points.txt").write_text("\n".join(["[pdecl.problems]", *points]))
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_registered", registry._registered.__wrapped__)  # not kept
+    for word in ("rod", "same"):
+        family = resolve(word)
+        assert family.name == word
+        assert family.units == resolve(EXAMPLE).units
+        assert "given" in family.reference_words()
+    told = json.loads(pdecl_does("info", "--json").output)["problems"]
+    assert "no_such_module" in told["broken"]
+    assert told["rod"] == family.equation
 
 
 def test_the_same_phi_everywhere():

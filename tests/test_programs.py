@@ -14,6 +14,7 @@ import jax.test_util
 import numpy as np
 import optax
 import pytest
+from fast_solvers import cole_hopf
 from programs import blocking, calls
 from test_gradients import KINDS, PHI, N, answer, functions, network
 
@@ -21,7 +22,6 @@ import pdecl
 from pdecl import lapack
 from pdecl.experiment import solver_of
 from pdecl.family.bound import bound
-from pdecl.problems.burgers.cole_hopf import cole_hopf
 from pdecl.problems.burgers.reference import etdrk4
 from pdecl.solvers import nearly_square, triangular
 

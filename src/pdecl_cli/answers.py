@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from pdecl import Compiled, Means, Trained, load, streaming
 from pdecl.progress import counting_bar
 from pdecl.solve import RESIDUAL_LIMIT
 
-from .common import UNANSWERED, print_json, print_rows, stop
+from .common import UNANSWERED, print_json, print_rows, say, stop
 from .interrupt import resumes
 
 _PRINTED = 5000  # the most numbers of one φ that go to standard output
@@ -214,45 +213,35 @@ def _bound_words(bounds: streaming.BoundTally, kind: str) -> str:
 def _complain(tally: streaming.Tally, where: str) -> None:
     """What a user should know about single φ, on standard error; ends the command if some have no
     answer. `where` it is said of all of them what is said here of the first."""
-    console = Console(stderr=True)
     for bad in tally.bad:
-        console.print(
-            f"[yellow]φ number {bad['number']}:[/] {escape(bad['why'])}", soft_wrap=True, highlight=False
+        say(f"[yellow]φ number {bad['number']}:[/]", bad["why"])
+    if tally.bounds is not None and tally.bounds.over_count:
+        bounds, tolerance = tally.bounds, tally.bounds.demand.tolerance
+        advice = "--refine did not reach it" if bounds.demand.refine else "--refine refines them"
+        say(
+            "[yellow]warning:[/]",
+            f"the relative bound of {bounds.over_count} φ exceeds the tolerance {tolerance:g} "
+            f"({_numbered(bounds.over, bounds.over_count)}); {advice}.",
         )
-    _complain_of_bounds(tally, console)
     if tally.far:
-        console.print(
-            f"[yellow]warning:[/] {tally.far} φ are outside the law that the basis was trained on: "
-            f"their distance is over {streaming.FAR} (up to {tally.farthest:.3g}), where 1 is the "
-            "farthest training φ. Look at their residuals.",
-            soft_wrap=True,
-            highlight=False,
+        say(
+            "[yellow]warning:[/]",
+            f"{tally.far} φ are outside the law that the basis was trained on: their distance is over "
+            f"{streaming.FAR} (up to {tally.farthest:.3g}), where 1 is the farthest training φ. Look at "
+            "their residuals.",
         )
     if tally.bad_count:
-        numbers = ", ".join(str(bad["number"]) for bad in tally.bad)
-        more = ", …" if tally.bad_count > len(tally.bad) else ""
-        console.print(
-            f"[bold red]error:[/] {tally.bad_count} of {tally.count} φ have no answer (numbers {numbers}"
-            f"{more}); {escape(where)}.",
-            soft_wrap=True,
-            highlight=False,
+        say(
+            "[bold red]error:[/]",
+            f"{tally.bad_count} of {tally.count} φ have no answer "
+            f"({_numbered(tally.bad, tally.bad_count)}); {where}.",
         )
         raise typer.Exit(UNANSWERED)
 
 
-def _complain_of_bounds(tally: streaming.Tally, console: Console) -> None:
-    if tally.bounds is None or not tally.bounds.over_count:
-        return
-    bounds, tolerance = tally.bounds, tally.bounds.demand.tolerance
-    numbers = ", ".join(str(found["number"]) for found in bounds.over)
-    more = "" if bounds.over_count == len(bounds.over) else ", …"
-    advice = "--refine did not reach it" if bounds.demand.refine else "--refine refines them"
-    console.print(
-        f"[yellow]warning:[/] the relative bound of {bounds.over_count} φ exceeds the tolerance "
-        f"{tolerance:g} (numbers {numbers}{more}); {advice}.",
-        soft_wrap=True,
-        highlight=False,
-    )
+def _numbered(shown: Sequence[Mapping[str, Any]], count: int) -> str:
+    numbers = ", ".join(str(one["number"]) for one in shown)
+    return f"numbers {numbers}{', …' if count > len(shown) else ''}"
 
 
 @contextmanager

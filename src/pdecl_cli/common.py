@@ -51,8 +51,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def stop(message: str) -> NoReturn:
     """Ends the command with a message in the user's words."""
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    say("[bold red]error:[/]", message)
     raise typer.Exit(CANNOT)
+
+
+def say(first: str, message: str) -> None:
+    """A line on standard error; only its first word is styled."""
+    Console(stderr=True).print(f"{first} {escape(message)}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

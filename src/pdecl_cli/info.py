@@ -43,12 +43,19 @@ def about() -> dict[str, Any]:
     from pdecl.presets import preset
     from pdecl.trained import shipped
 
+    problems: dict[str, str] = {}
+    presets: dict[str, dict[str, Any]] = {}
+    for name in names():
+        try:
+            family = named(name)
+        except ValueError as error:  # a package's problem that cannot be read hides no other
+            problems[name], presets[name] = f"cannot be read: {error}", {}
+            continue
+        problems[name] = family.equation
+        presets[name] = {size: preset(family, "hard", size).as_dict() for size in family.presets}
     return {
-        "problems": {name: named(name).equation for name in names()},
-        "presets": {
-            name: {size: preset(name, "hard", size).as_dict() for size in named(name).presets}
-            for name in names()
-        },
+        "problems": problems,
+        "presets": presets,
         "shipped": shipped(),
         "environment": environment(),
     }

@@ -2,12 +2,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fast_solvers import cole_hopf, cole_hopf_jax
 from scipy.integrate import solve_ivp
 
 from pdecl.metrics import relative_l2
 from pdecl.problems import Burgers
 from pdecl.problems.burgers import coefficients, initial
-from pdecl.problems.burgers.cole_hopf import cole_hopf, cole_hopf_jax
 from pdecl.problems.burgers.reference import converged, etdrk4
 
 LAW = Burgers()

@@ -7,18 +7,12 @@ import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 import skfem
+from fast_solvers import conjugate_gradients
+from on_a_grid import conservative_residual, energy, wide_residual
 
 from pdecl.metrics import relative_l2
 from pdecl.problems import Darcy
-from pdecl.problems.darcy.batch import conjugate_gradients
-from pdecl.problems.darcy.grid import (
-    conservative_residual,
-    energy,
-    face_coefficients,
-    subsample,
-    upscaled_faces,
-    wide_residual,
-)
+from pdecl.problems.darcy.grid import face_coefficients, subsample, upscaled_faces
 from pdecl.problems.darcy.reference import (
     PIXEL_ORDER,
     finite_differences,

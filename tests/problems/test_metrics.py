@@ -2,11 +2,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from on_a_grid import conservative_residual
 
 import pdecl
 from pdecl.metrics import relative_error, relative_l2, residual_loss, summarise
 from pdecl.presets import preset
-from pdecl.problems.darcy.grid import conservative_residual
 from pdecl.trained import nodes_of
 
 

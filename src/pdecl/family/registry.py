@@ -20,6 +20,7 @@ from .family import Family
 from .own import own
 
 GROUP = "pdecl.problems"
+_USUAL = ("family", "problem")  # the variables of a module that are looked for first
 
 
 @cache
@@ -42,7 +43,8 @@ def named(name: str, **constants: Any) -> Family:
     if name in shipped():
         return with_constants(_in_module(import_module(f"{GROUP}.{name}"), name), constants)
     if name in _registered():
-        return with_constants(_as_family(_registered()[name].load(), name, {}), constants)
+        point = _registered()[name]
+        return with_constants(_at(point.module, point.attr, name, point.value), constants)
     raise ValueError(f"there is no problem {name!r}; choose one of {', '.join(names())}")
 
 
@@ -61,10 +63,8 @@ def resolve(word: str | os.PathLike[str]) -> Family:
         return _in_file(path.resolve(), path.stat().st_mtime_ns)
     if ":" in text:
         module_name, _, name = text.partition(":")
-        module = _run(lambda: import_module(module_name), text)
-        if not hasattr(module, name):
-            raise ValueError(f"{text}: the module {module_name} has no {name!r}.")
-        return _as_family(getattr(module, name), name.replace("_", "-"), vars(module))
+        plain = module_name.rpartition(".")[2] if name in _USUAL else name
+        return _at(module_name, name, plain.replace("_", "-"), text)
     raise ValueError(
         f"there is no problem {text!r}; give one of {', '.join(names())}, the path of a .py file that "
         "states one, or package.module:name."
@@ -74,6 +74,16 @@ def resolve(word: str | os.PathLike[str]) -> Family:
 def with_constants(family: Family, constants: dict[str, Any]) -> Family:
     """The family with some of its fields replaced."""
     return family.replaced(**constants) if constants else family
+
+
+def _at(module_name: str, attribute: str | None, name: str, where: str) -> Family:
+    """What a module has under a name, with what it states beside it; without a name, what it states."""
+    module = _run(lambda: import_module(module_name), where)
+    if not attribute:
+        return _in_module(module, name)
+    if not hasattr(module, attribute):
+        raise ValueError(f"{where}: the module {module_name} has no {attribute!r}.")
+    return _as_family(getattr(module, attribute), name, vars(module))
 
 
 @cache
@@ -110,7 +120,7 @@ def _run(load: Any, where: str) -> Any:
 def _in_module(module: ModuleType, name: str) -> Family:
     """What a module states: `family`, `problem`, or the only family or problem in it."""
     stated = vars(module)
-    for word in ("family", "problem"):
+    for word in _USUAL:
         if word in stated and _is_one(stated[word]):
             return _as_family(stated[word], name, stated)
     there = {key: value for key, value in stated.items() if _is_one(value) and _is_own(value, module)}

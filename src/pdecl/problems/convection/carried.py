@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .reference import hermite, travel_times
+from .reference import arrival_times, hermite
 from .spline import slopes
 
 _NODES, _WEIGHTS = (np.asarray(rule) / 2 for rule in np.polynomial.legendre.leggauss(8))
@@ -40,7 +40,7 @@ class Carried(eqx.Module):
 
     def at(self, beta: Float[Array, " sensors"]) -> "_CarriedBy":
         bends = slopes(beta)
-        return _CarriedBy(self.cells, beta, bends, travel_times(beta, bends)[0])
+        return _CarriedBy(self.cells, beta, bends, arrival_times(beta, bends))
 
     def __call__(self, x: Float[Array, " 2"], phi: Any) -> Float[Array, " N"]:
         return self.at(phi)(x, phi)

@@ -138,11 +138,6 @@ class Convection(Family):
             )
         return beta
 
-    def reference(self, beta: Any) -> Float64[np.ndarray, "count t x"]:
-        """The exact u at t = j/100 (axis 1) and x = i/100 (axis 2), by characteristics."""
-        beta = self.check(beta)
-        return reference.characteristics(beta, slopes(beta))
-
     def companions(self, beta: Any, truth: bool = False) -> dict[str, np.ndarray]:
         """u_box: the box scheme on the same grid, which published results are measured against."""
         beta = self.check(beta)

@@ -10,54 +10,20 @@ T(x₀) = T(x) − t:
 spacing), so Gauss–Legendre quadrature of 1/β on an interval is exact to rounding.
 """
 
-from functools import partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from ...family.arrays import AnyArray, namespace
 
-OUTPUTS = 101
 _GAUSS_POINTS = 8
-
-
-def characteristics(
-    beta: Float[AnyArray, "count n"], slopes: Float[AnyArray, "count n"], polish: int = 3
-) -> Float[AnyArray, "count 101 101"]:
-    """u at t = j/100 (axis 1) and x = i/100 (axis 2).
-
-    The start x₀ comes from Hermite interpolation of the inverse of T (error about 1e-7 for the
-    standard law), improved by `polish` Newton steps; two reach rounding, the third is for rough β.
-    NumPy in, NumPy out; JAX arrays run on their device.
-    """
-    if isinstance(beta, jax.Array):
-        return _characteristics_jax(beta, slopes, polish)
-    return np.stack([_characteristics(b, s, polish) for b, s in zip(beta, slopes, strict=True)])
-
-
-@partial(jax.jit, static_argnums=2)
-def _characteristics_jax(beta: Array, slopes: Array, polish: int) -> Array:
-    return jax.vmap(partial(_characteristics, polish=polish))(beta, slopes)
-
-
-def _characteristics(beta: AnyArray, slopes: AnyArray, polish: int) -> AnyArray:
-    xp = namespace(beta)
-    grid = xp.asarray(np.arange(OUTPUTS) / (OUTPUTS - 1), beta.dtype)
-    arrival, travel = travel_times(beta, slopes)
-    # Time left to travel back to t = 0; negative where the boundary is met first.
-    back = travel[None, :] - grid[:, None]
-    start = position_at(beta, slopes, arrival, xp.maximum(back, 0), polish)
-    return xp.where(back <= 0, xp.sin(-np.pi / 2 * back), xp.sin(np.pi * start))
 
 
 def on_axes(beta: np.ndarray, slopes: np.ndarray, x: np.ndarray, t: np.ndarray) -> np.ndarray:
     """u on any grid, indexed [x, t], for one β."""
     intervals = len(beta) - 1
-    arrival, _ = travel_times(beta, slopes)
+    arrival = arrival_times(beta, slopes)
     left = np.minimum((x * intervals).astype(int), intervals - 1)
-    travel = arrival[left] + _time_within(beta, slopes, left, x * intervals - left)
+    travel = arrival[left] + time_within(beta, slopes, left, x * intervals - left)
     back = travel[:, None] - t
     u = np.sin(-np.pi / 2 * back)
     later = back > 0
@@ -65,18 +31,12 @@ def on_axes(beta: np.ndarray, slopes: np.ndarray, x: np.ndarray, t: np.ndarray) 
     return u
 
 
-def travel_times(
-    beta: Float[AnyArray, " n"], slopes: Float[AnyArray, " n"]
-) -> tuple[Float[AnyArray, " n"], Float[AnyArray, " 101"]]:
-    """T at the sensors and at x = i/100, for one β."""
+def arrival_times(beta: Float[AnyArray, " n"], slopes: Float[AnyArray, " n"]) -> Float[AnyArray, " n"]:
+    """T at the sensors, for one β."""
     xp = namespace(beta)
     intervals = beta.shape[-1] - 1
-    each = _time_within(beta, slopes, np.arange(intervals), xp.ones(intervals, beta.dtype))
-    arrival = xp.concatenate([xp.zeros(1, beta.dtype), xp.cumsum(each)])
-    position = np.arange(OUTPUTS) / (OUTPUTS - 1) * intervals
-    left = np.minimum(position.astype(int), intervals - 1)
-    remainder = xp.asarray(position - left, beta.dtype)
-    return arrival, arrival[left] + _time_within(beta, slopes, left, remainder)
+    each = time_within(beta, slopes, np.arange(intervals), xp.ones(intervals, beta.dtype))
+    return xp.concatenate([xp.zeros(1, beta.dtype), xp.cumsum(each)])
 
 
 def position_at(
@@ -99,12 +59,12 @@ def position_at(
         beta[left] * s * (1 - s) ** 2 + beta[left + 1] * s * s * (s - 1)
     )
     for _ in range(polish):
-        excess = _time_within(beta, slopes, left, inside) - elapsed
+        excess = time_within(beta, slopes, left, inside) - elapsed
         inside = inside - excess * hermite(beta, slopes, left, inside) * intervals
     return (left + inside) / intervals
 
 
-def _time_within(beta: AnyArray, slopes: AnyArray, left: AnyArray, inside: AnyArray) -> AnyArray:
+def time_within(beta: AnyArray, slopes: AnyArray, left: AnyArray, inside: AnyArray) -> AnyArray:
     """∫ dx/β from sensor `left` over the fraction `inside` of the interval to its right."""
     nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_POINTS)
     total = 0 * inside
@@ -138,32 +98,18 @@ def box_scheme(beta: Float[AnyArray, "count n"]) -> Float[AnyArray, "count n n"]
     A node needs its left, lower and lower-left neighbours, so whole antidiagonals are advanced at
     once.
     """
-    if isinstance(beta, jax.Array):
-        return _box_jax(beta)
-    diagonals = [_first_diagonal(beta)] * 2
+    diagonals = [first_diagonal(beta)] * 2
     for number in range(1, 2 * beta.shape[-1] - 1):
-        diagonals.append(_next_diagonal(beta, diagonals[-2], diagonals[-1], number))
-    return _from_diagonals(np.stack(diagonals[1:]))
+        diagonals.append(next_diagonal(beta, diagonals[-2], diagonals[-1], number))
+    return from_diagonals(np.stack(diagonals[1:]))
 
 
-@jax.jit
-def _box_jax(beta: Array) -> Array:
-    def advance(pair: tuple[Array, Array], number: Array) -> tuple[tuple[Array, Array], Array]:
-        new = _next_diagonal(beta, *pair, number)
-        return (pair[1], new), new
-
-    first = _first_diagonal(beta)
-    numbers = jnp.arange(1, 2 * beta.shape[-1] - 1)
-    _, rest = jax.lax.scan(advance, (first, first), numbers)
-    return _from_diagonals(jnp.concatenate([first[None], rest]))
-
-
-def _first_diagonal(beta: AnyArray) -> AnyArray:
+def first_diagonal(beta: AnyArray) -> AnyArray:
     """Antidiagonal 0 holds only the corner u(0, 0) = 0; entry i of a diagonal belongs to x_i."""
     return 0 * beta
 
 
-def _next_diagonal(beta: AnyArray, before: AnyArray, last: AnyArray, number: int | AnyArray) -> AnyArray:
+def next_diagonal(beta: AnyArray, before: AnyArray, last: AnyArray, number: int | AnyArray) -> AnyArray:
     """Antidiagonal `number` (time index + space index) from the two before it."""
     xp = namespace(beta)
     h = 1 / (beta.shape[-1] - 1)
@@ -175,7 +121,7 @@ def _next_diagonal(beta: AnyArray, before: AnyArray, last: AnyArray, number: int
     return xp.where(at_start, xp.sin(xp.asarray(np.pi * h * number, beta.dtype)), diagonal)
 
 
-def _from_diagonals(diagonals: AnyArray) -> AnyArray:
+def from_diagonals(diagonals: AnyArray) -> AnyArray:
     """u[φ, time, x] = diagonals[time + x, φ, x]."""
     n = diagonals.shape[-1]
     index = np.arange(n)

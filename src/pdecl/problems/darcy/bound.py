@@ -25,8 +25,8 @@ from jaxtyping import Array, Float
 from ...bounds.record import ErrorBound, assemble
 from ...bounds.sampling import on_mesh
 from ...solution import Solution, jit
-from .batch import poisson
 from .grid import face_coefficients, flux_balance
+from .poisson import poisson
 
 NORM = "energy norm of the five-point scheme on the grid of nu"
 

@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float, Int
 from ...bounds.record import assemble
 from ...solution import Solution
 from ...status import Status
-from .batch import poisson, ratio
 from .bound import NORM, differences, energy_norm
 from .grid import face_coefficients, flux_balance
+from .poisson import poisson, ratio
 
 # The most steps; and after so many without a smaller bound rounding is all that is left.
 STEPS, PATIENCE = 500, 20

@@ -1,4 +1,4 @@
-"""Darcy's equation −∇·(ν∇u) = 1 on a grid, stated three ways, as pure functions of (ν, u).
+"""Darcy's fluxes ν∇u on a grid, as pure functions of (ν, u).
 
 ν and u are values at the n × n nodes (i h, j h), h = 1/(n−1), boundary included; leading axes are
 batches. NumPy arrays stay NumPy, JAX arrays can be traced and differentiated.
@@ -41,43 +41,6 @@ def flux_balance(faces: tuple[AnyArray, AnyArray], u: GridValues) -> Float[AnyAr
     flux_x = faces[0] * (u[..., 1:, 1:-1] - u[..., :-1, 1:-1])
     flux_y = faces[1] * (u[..., 1:-1, 1:] - u[..., 1:-1, :-1])
     return (flux_x[..., :-1, :] - flux_x[..., 1:, :]) + (flux_y[..., :-1] - flux_y[..., 1:])
-
-
-def conservative_residual(
-    nu: GridValues, u: GridValues, average: Average = "arithmetic"
-) -> Float[AnyArray, "*batch n-2 n-2"]:
-    """−∇·(ν∇u) − 1 at the interior nodes, by fluxes through the faces (the five-point scheme)."""
-    return flux_balance(face_coefficients(nu, average), u) * (u.shape[-1] - 1) ** 2 - 1
-
-
-def wide_residual(nu: GridValues, u: GridValues) -> Float[AnyArray, "*batch n-4 n-4"]:
-    """−∇·(ν∇u) − 1 by central differences of ν times central differences, 2h apart each.
-
-    This is the residual of physics-informed FNO code, kept to reproduce published figures. It does
-    not see a checkerboard in u (nodes of odd and even number decouple) and it is not conservative
-    where ν jumps; prefer `conservative_residual`.
-    """
-    width = 2 / (u.shape[-1] - 1)
-    flux_x = nu[..., 1:-1, 2:-2] * (u[..., 2:, 2:-2] - u[..., :-2, 2:-2]) / width
-    flux_y = nu[..., 2:-2, 1:-1] * (u[..., 2:-2, 2:] - u[..., 2:-2, :-2]) / width
-    outflow_x = (flux_x[..., :-2, :] - flux_x[..., 2:, :]) / width
-    outflow_y = (flux_y[..., :-2] - flux_y[..., 2:]) / width
-    return outflow_x + outflow_y - 1
-
-
-def energy(nu: GridValues, u: GridValues, average: Average = "arithmetic") -> Float[AnyArray, "*batch"]:
-    """∫ ½ν|∇u|² − u, discretised so that its gradient in u is h² times `conservative_residual`.
-
-    Sum over faces of ½ν_face (difference of u)², minus h² times the sum of u over interior nodes;
-    for u that is zero on the boundary.
-    """
-    xp = namespace(nu, u)
-    face_x, face_y = face_coefficients(nu, average)
-    slopes_x = u[..., 1:, 1:-1] - u[..., :-1, 1:-1]
-    slopes_y = u[..., 1:-1, 1:] - u[..., 1:-1, :-1]
-    stored = xp.sum(face_x * slopes_x**2, axis=(-2, -1)) + xp.sum(face_y * slopes_y**2, axis=(-2, -1))
-    source = xp.sum(u[..., 1:-1, 1:-1], axis=(-2, -1)) / (u.shape[-1] - 1) ** 2
-    return xp.asarray(stored / 2 - source)
 
 
 def _upscaled_x(xp: ModuleType, nu: AnyArray, nodes: int) -> AnyArray:

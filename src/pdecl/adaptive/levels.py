@@ -20,7 +20,7 @@ from .space import Coefficients, Space
 _MOST, _MOST_LEVELS = 12000, 15
 # From this many coordinates on, polynomials of a total degree.
 _MANY = 4
-_CAUTION = 3.0
+CAUTION = 3.0
 _TIMES = np.zeros(1)
 
 
@@ -77,7 +77,7 @@ class Levels:
         if self.space is not None:
             # The change times how the tails fall: the sum of what would follow, with caution.
             rate = float(np.clip(tail / self.tail, 0.15, 0.7))
-            share = _CAUTION * rate / (1 - rate)
+            share = CAUTION * rate / (1 - rate)
             changes = {u: rms(space, u, x - before[u]) / scale[u] for u, x in self.values.items()}
             self.estimates = {u: share * change for u, change in changes.items()}
         self.space, self.tail = space, tail

@@ -44,6 +44,11 @@ class Reading:
     orders: dict[str, list[int]]
 
     @property
+    def shape(self) -> Any:
+        """The shape of a domain that is no box, or None."""
+        return getattr(self.problem.domain, "shape", None)
+
+    @property
     def space_axes(self) -> list[int]:
         return [a for a in range(len(self.problem.domain.names)) if a != self.marched]
 
@@ -59,7 +64,8 @@ def read(problem: Problem, phi: Any) -> Reading:
     names, conditions = problem.domain.names, problem.conditions
     asked = [asks_for(c, problem.unknowns, names, _sample(c), phi) for c in conditions]
     entries, rows = [tuple(sorted(e)) for e, _ in asked], [count for _, count in asked]
-    _require_pins(problem, rows)
+    if getattr(problem.domain, "shape", None) is None:
+        _require_pins(problem, rows)
     pairs = [i for i, c in enumerate(conditions) if _is_paired(c)]
     for i in pairs:
         _require_periodicity(problem, i, entries[i], phi)
@@ -78,7 +84,10 @@ def read(problem: Problem, phi: Any) -> Reading:
         problem, entries, rows, linear, periodic, marched, start, rest, march_order, ends, owned,
         orders,
     )  # fmt: skip
-    _require_ends(found)
+    if found.shape is None:
+        _require_ends(found)
+    else:
+        _require_parts(found)
     _require_pairs(found, [e for i in pairs for e in entries[i]])
     return found
 
@@ -156,6 +165,34 @@ def _require_ends(reading: Reading) -> None:
                 )
 
 
+def _require_parts(reading: Reading) -> None:
+    """That every part of a shape's boundary has a condition, where the equation needs one."""
+    places = [reading.problem.conditions[i].on for i in reading.rest]
+    space = set(range(reading.shape.dim))
+    if any(getattr(on, "within", None) is not None or getattr(on, "paired", False) for on in places):
+        raise ValueError(
+            "a solve to a tolerance on a shape takes no conditions on interfaces or pairs of faces: "
+            f"{_BASIS}"
+        )
+    if (
+        reading.shape.dim > 3
+        or reading.marched is not None
+        or len(reading.space_axes) > reading.shape.dim
+    ):
+        raise ValueError(
+            "a solve to a tolerance on a shape is for steady problems in two and three dimensions: "
+            f"{_BASIS}"
+        )
+    named = {side[0] for on in places if isinstance(on, Region) for side in on.sides if len(side) == 1}
+    second = any(sum(a in space for a in e.axes) > 1 for i in reading.rest for e in reading.entries[i])
+    for names in reading.shape.traced.names:
+        if second and not named & set(names):
+            raise ValueError(
+                f"too few conditions: there is none on the part {names[0]!r} of the boundary. State one "
+                f"there, or on domain.boundary() for all parts: {', '.join(reading.shape.part_names)}."
+            )
+
+
 def _require_pairs(reading: Reading, paired: list[Entry]) -> None:
     for a in reading.periodic:
         for u, orders in reading.orders.items():
@@ -203,7 +240,7 @@ def _at_ends(
     owned: dict[int, list[tuple[str, int]]] = {}
     for i in rest:
         on = problem.conditions[i].on
-        if not isinstance(on, Region) or on.sides == ((),):
+        if not isinstance(on, Region) or len(on.sides[0]) != 2:
             continue
         for axis, side in on.sides:
             owned[i] = []

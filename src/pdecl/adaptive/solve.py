@@ -1,4 +1,4 @@
-"""The verb: a PDE on a box, to a tolerance, without a basis."""
+"""The verb: a PDE on a box or a shape, to a tolerance, without a basis."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..problem import Problem
 from ..progress import late_bar
 from ..status import SolveError, Status
 from .answer import Adaptive, Piece
+from .cells.levels import Levels as CellLevels
 from .effort import Effort, Stop
 from .levels import Levels
 from .marching import March
@@ -69,7 +70,8 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> A
 
 
 def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
-    levels, stop = Levels(equations, tolerance, effort), None
+    kind = Levels if equations.reading.shape is None else CellLevels
+    levels, stop = kind(equations, tolerance, effort), None
     try:
         levels.run()
     except Stop as reason:

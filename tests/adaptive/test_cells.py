@@ -1,0 +1,180 @@
+"""Solves to a tolerance on shapes: the true error is below the stated one, that below the tolerance."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pdecl
+from pdecl import Fit, Points, Problem, SolveError, Status
+from pdecl.adaptive.cells.elimination import Elimination, dissect
+from pdecl.adaptive.cells.mesh import Mesh
+from pdecl.shapes import Ball, Cuboid, Disk, Domain, Ellipse, Polygon, Rectangle
+
+
+def laplacian(u, *names):
+    return sum(u.d(name, name) for name in names or ("x", "y"))
+
+
+def perforated():
+    """Dirichlet outside, Robin on one hole; a logarithm in a hole, which no polynomial continues."""
+    domain = Domain(Rectangle([-1, -1], [1, 1]) - Disk([0.3, 0.2], 0.4) - Disk([-0.6, -0.5], 0.2))
+    u = lambda x, y, np=np: np.log((x - 0.3) ** 2 + (y - 0.2) ** 2) + np.sin(2 * x) * y
+    ux = lambda z: 2 * (z.x - 0.3) / ((z.x - 0.3) ** 2 + (z.y - 0.2) ** 2) + 2 * jnp.cos(2 * z.x) * z.y
+    uy = lambda z: 2 * (z.y - 0.2) / ((z.x - 0.3) ** 2 + (z.y - 0.2) ** 2) + jnp.sin(2 * z.x)
+    slope = lambda z: z.normal[0] * ux(z) + z.normal[1] * uy(z)
+    conditions = [
+        Fit(lambda v, z, k: laplacian(v) + 4 * jnp.sin(2 * z.x) * z.y, on=domain.interior),
+        Fit(lambda v, z, k: v() - u(z.x, z.y, jnp), on=domain.boundary("outer", "hole 1")),
+        Fit(lambda v, z, k: v.dn() + v() - slope(z) - u(z.x, z.y, jnp), on=domain.boundary("hole 2")),
+    ]
+    return Problem(domain, conditions), u, 1e-4
+
+
+def l_shape():
+    """u = r^(2/3) sin(2θ/3), whose slope is infinite at the corner."""
+    domain = Domain(Polygon([[0, 0], [1, 0], [1, 1], [-1, 1], [-1, -1], [0, -1]]))
+
+    def u(x, y, np=np):
+        angle = np.arctan2(y, x)
+        angle = np.where(angle < -1e-9, angle + 2 * np.pi, angle)
+        return np.hypot(x, y) ** (2 / 3) * np.sin(2 / 3 * angle)
+
+    conditions = [
+        Fit(lambda v, z, k: laplacian(v), on=domain.interior),
+        Fit(lambda v, z, k: v() - u(z.x, z.y, jnp), on=domain.boundary()),
+    ]
+    return Problem(domain, conditions), u, 1e-4
+
+
+def nonlinear():
+    """Δu = u³ + f in an ellipse."""
+    domain = Domain(Ellipse([0.2, 0.1], [1.0, 0.6]))
+    u = lambda x, y, np=np: np.sin(x + y) * np.exp(y)
+    cubed = lambda z: u(z.x, z.y, jnp) ** 3
+    curved = lambda z: (2 * jnp.cos(z.x + z.y) - jnp.sin(z.x + z.y)) * jnp.exp(z.y)
+    conditions = [
+        Fit(
+            lambda v, z, k: laplacian(v) - curved(z) - v() ** 3 + cubed(z),
+            on=domain.interior,
+        ),
+        Fit(lambda v, z, k: v() - u(z.x, z.y, jnp), on=domain.boundary()),
+    ]
+    return Problem(domain, conditions), u, 1e-4
+
+
+def solid():
+    """A cube less a ball, in space."""
+    domain = Domain(Cuboid([0, 0, 0], [1, 1, 1]) - Ball([1, 1, 1], 0.5))
+    u = lambda x, y, z, np=np: np.sin(x + y) * np.exp(z)
+    conditions = [
+        Fit(lambda v, p, k: laplacian(v, *"xyz") + u(p.x, p.y, p.z, jnp), on=domain.interior),
+        Fit(lambda v, p, k: v() - u(p.x, p.y, p.z, jnp), on=domain.boundary()),
+    ]
+    return Problem(domain, conditions), u, 0.1
+
+
+CASES = [perforated, l_shape, nonlinear, solid]
+
+
+def inside(domain, count=4000):
+    low, high = np.array(domain.bounds).T
+    x = np.random.default_rng(0).uniform(low, high, (count, len(low)))
+    return x[~domain.outside(x)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_error_is_below_the_stated_one(case):
+    problem, exact, tolerance = case()
+    solution = pdecl.solve(problem, tolerance=tolerance, progress=False)
+    x = inside(problem.domain)
+    truth = exact(*x.T)
+    error = np.linalg.norm(np.asarray(solution(x)) - truth) / np.linalg.norm(truth)
+    assert solution.status is Status.SOLVED
+    assert error <= solution.error_estimate <= tolerance
+
+
+def test_stokes_flow_conserves_mass():
+    """Several unknowns, the pressure of lower order; a corner's error stays at the corner."""
+    domain = Domain(
+        Polygon(
+            [[0, 0], [2, 0], [2, 1], [1, 1], [1, 0.5], [0, 0.5]],
+            names=["bottom", "out", "top", "step", "ceiling", "in"],
+        )
+    )
+    flow = lambda w, z, k: (
+        w.p.d("x") - laplacian(w.u),
+        w.p.d("y") - laplacian(w.v),
+        w.u.d("x") + w.v.d("y"),
+    )
+    conditions = [
+        Fit(flow, on=domain.interior),
+        Fit(lambda w, z, k: (w.u() - z.y * (0.5 - z.y), w.v()), on=domain.boundary("in")),
+        Fit(lambda w, z, k: (w.u(), w.v()), on=domain.boundary("bottom", "top", "step", "ceiling")),
+        Fit(lambda w, z, k: (w.p(), w.v()), on=domain.boundary("out")),
+    ]
+    problem = Problem(domain, conditions, unknowns=("u", "v", "p"))
+    solution = pdecl.solve(problem, tolerance=0.5, progress=False)
+    y = (np.arange(200) + 0.5) / 200
+    for x in (0.5, 1.5):
+        height = 0.5 if x < 1 else 1.0
+        u = solution(np.stack([np.full(200, x), height * y], axis=1))["u"]
+        assert height * np.mean(u) == pytest.approx(0.5**3 / 6, rel=1e-3)
+
+
+def test_elimination_solves_the_least_squares_of_all_rows():
+    rng = np.random.default_rng(0)
+    mesh = Mesh.uniform(np.zeros(2), np.ones(2), 3).refined(np.arange(9) == 4)
+    below, above, _, _ = mesh.faces
+    pairs = np.stack([below, above], axis=1)
+    traces = rng.integers(1, 4, len(pairs))
+    firsts = np.concatenate([[0], np.cumsum(traces)])
+    own, blocks, columns = 5, [], []
+    for cell in range(len(mesh)):
+        at = [np.arange(firsts[f], firsts[f + 1]) for f in np.flatnonzero((pairs == cell).any(axis=1))]
+        columns.append(np.concatenate([np.arange(own) + own * cell, *(x + own * len(mesh) for x in at)]))
+        blocks.append(rng.normal(size=(own + 12, len(columns[-1]))))
+    sides = [rng.normal(size=len(block)) for block in blocks]
+    whole = np.zeros((sum(map(len, blocks)), own * len(mesh) + firsts[-1]))
+    top = 0
+    for block, at in zip(blocks, columns, strict=True):
+        whole[top : top + len(block), at] = block
+        top += len(block)
+    right = np.concatenate(sides)
+    x = np.linalg.lstsq(whole, right)[0]
+    found, left = Elimination(dissect(mesh.lows, pairs), blocks, traces).solve(sides)
+    np.testing.assert_allclose(np.concatenate(found), x[: own * len(mesh)], atol=1e-10)
+    assert np.linalg.norm(left) == pytest.approx(np.linalg.norm(whole @ x - right))
+
+
+def test_cells_that_share_a_face_differ_by_one_level_at_most():
+    mesh = Mesh.uniform(np.zeros(2), np.ones(2), 2)
+    for _ in range(6):
+        mesh = mesh.refined(mesh.locate(np.full((1, 2), 0.3)) == np.arange(len(mesh)))
+    below, above, axis, _ = mesh.faces
+    assert np.abs(mesh.level[below] - mesh.level[above]).max() == 1
+    assert np.prod(mesh.sides, axis=1).sum() == pytest.approx(1.0)
+    row = np.arange(len(axis))
+    np.testing.assert_allclose(mesh.highs[below][row, axis], mesh.lows[above][row, axis])
+
+
+def test_a_part_without_a_condition_is_named():
+    domain = Domain(Rectangle([0, 0], [1, 1]) - Disk([0.5, 0.5], 0.2))
+    conditions = [
+        Fit(lambda u, z, k: laplacian(u) + 1, on=domain.interior),
+        Fit(lambda u, z, k: u(), on=domain.boundary("outer")),
+    ]
+    with pytest.raises(ValueError, match="none on the part 'hole"):
+        pdecl.solve(Problem(domain, conditions), tolerance=1e-2)
+
+
+def test_equations_that_leave_a_constant_open_are_not_solved():
+    domain = Domain(Disk([0, 0], 1.0))
+    conditions = [
+        Fit(lambda u, z, k: laplacian(u), on=domain.interior),
+        Fit(lambda u, z, k: u.dn(), on=domain.boundary()),
+    ]
+    with pytest.raises(SolveError, match="singular"):
+        pdecl.solve(Problem(domain, conditions), tolerance=1e-2, progress=False)
+    pinned = Fit(lambda u, z, k: u() - 2, on=Points([[0.3, 0.1]]))
+    solution = pdecl.solve(Problem(domain, [*conditions, pinned]), tolerance=1e-2, progress=False)
+    np.testing.assert_allclose(solution(inside(domain, 50)), 2.0, rtol=1e-8)

@@ -1,4 +1,4 @@
-"""Pictures. Matplotlib is imported only when one is drawn (extra `plot`)."""
+"""Pictures. Matplotlib is imported only when one is drawn."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -55,11 +55,9 @@ def training_curves(history: "History", path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Sets the style of our pictures; says what to install where Matplotlib is missing."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise RuntimeError("pictures need matplotlib: pip install matplotlib") from error
+    """Sets the style of our pictures."""
+    import matplotlib
+
     style: dict[Any, Any] = {
         "font.size": 10,
         "axes.titlesize": 11,

@@ -40,8 +40,7 @@ Problem = Annotated[
     ),
 ]
 Nodes = Annotated[
-    int | None,
-    typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact."),
+    int | None, typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact.")
 ]
 TestCount = Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")]
 Cache = Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")]

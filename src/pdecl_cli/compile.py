@@ -117,10 +117,7 @@ def _about(model: str, out: Path, snapshots: "Snapshots", solver: "Compiled") ->
         "out": str(out),
         "problem": snapshots.experiment.problem,
         "functions": {"layer": snapshots.plan.size, "compiled": solver.functions},
-        "rows": {
-            "layer": rows_of(snapshots.problem, snapshots.plan, drawn),
-            "compiled": solver.rows,
-        },
+        "rows": {"layer": rows_of(snapshots.problem, snapshots.plan, drawn), "compiled": solver.rows},
         "bytes": {"layer": find(model).stat().st_size, "compiled": out.stat().st_size},
         "phis": len(snapshots.weights),
         "held_out": len(snapshots.held_out),

@@ -81,8 +81,7 @@ def evaluate(
         print_json({"model": model, "problem": trained.law.name, **plain})
         return
     print_rows(
-        ("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}"),
-        *measured(plain),
+        ("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}"), *measured(plain)
     )
 
 

@@ -53,12 +53,7 @@ def about() -> dict[str, Any]:
             continue
         problems[name] = family.equation
         presets[name] = {size: preset(family, "hard", size).as_dict() for size in family.presets}
-    return {
-        "problems": problems,
-        "presets": presets,
-        "shipped": shipped(),
-        "environment": environment(),
-    }
+    return {"problems": problems, "presets": presets, "shipped": shipped(), "environment": environment()}
 
 
 def _show(plain: dict[str, Any]) -> None:

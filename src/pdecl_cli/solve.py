@@ -54,8 +54,7 @@ def solve(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            metavar="1e-3",
-            help="The largest relative bound wanted; φ above are named. Implies --bound.",
+            metavar="1e-3", help="The largest relative bound wanted; φ above are named. Implies --bound."
         ),
     ] = None,
     refine: Annotated[

@@ -56,8 +56,7 @@ def train(
         int | None, typer.Option(min=5, help="φ on a grid: nodes a side to train on.")
     ] = None,
     single: Annotated[
-        bool | None,
-        typer.Option("--single/--double", help="Network in float32, solve in float64."),
+        bool | None, typer.Option("--single/--double", help="Network in float32, solve in float64.")
     ] = None,
     count: TestCount = None,
     cache: Cache = Path("runs/data"),

@@ -80,10 +80,7 @@ class Burgers(Family):
         box = Box(x=(0, 1), t=(0, 1))
         pde = lambda u, z, u0: u.d("t") + u() * u.d("x") - self.viscosity * u.d("x", "x")
         start = lambda u, z, u0: u() - initial(u0, z.x)
-        joined = lambda u, z, u0: (
-            u() - u.at("opposite")(),
-            u.d("x") - u.at("opposite").d("x"),
-        )
+        joined = lambda u, z, u0: (u() - u.at("opposite")(), u.d("x") - u.at("opposite").d("x"))
         faces = [box.face(t=0), box.periodic("x")] if seam else [box.face(t=0)]
         inside, *faces = with_counts([box.interior, *faces], points, face_points)
         conditions = [

@@ -88,11 +88,7 @@ def _change(coarse: np.ndarray, fine: np.ndarray) -> np.ndarray:
 
 
 def _etdrk4(
-    waves: State,
-    viscosity: float,
-    points: int,
-    steps: int,
-    scan: Callable[..., tuple[State, State]],
+    waves: State, viscosity: float, points: int, steps: int, scan: Callable[..., tuple[State, State]]
 ) -> State:
     xp = namespace(waves)
     kept = points // 3 + 1
@@ -146,10 +142,7 @@ def _jax_scan(step: Callable, start: State, records: int, each: int) -> tuple[St
         return new, (new, rate)
 
     last, (states, rates) = jax.lax.scan(record, start, length=records)
-    return (
-        jnp.concatenate([start[None], states]),
-        jnp.concatenate([rates, step(last)[1][None]]),
-    )
+    return (jnp.concatenate([start[None], states]), jnp.concatenate([rates, step(last)[1][None]]))
 
 
 def _hermite(xp: object, states: State, rates: State, steps: int) -> State:

@@ -16,7 +16,7 @@ def run(*arguments):
 
 def test_help_teaches():
     shown = run("--help").output
-    for word in ("burgers, convection, darcy", "--split", "--out", "--plot", "--from", "Examples"):
+    for word in ("pdecl info", "--split", "--out", "--plot", "--from", "Examples"):
         assert word in shown
 
 

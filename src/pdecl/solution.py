@@ -59,8 +59,9 @@ class Given(eqx.Module):
     @classmethod
     def of(cls, problem: Problem, basis: Any, points: tuple[Points, ...]) -> "Given":
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
-        traced, shared = eqx.partition((problem, basis, points), is_traced)
-        return cls(traced, None, _Shared(shared))
+        given = problem, basis, points
+        traced, shared = eqx.partition(given, is_traced)
+        return cls(traced, None, _Shared(shared if jax.tree.leaves(traced) else given))
 
     def open(self) -> "Given":
         arrays, shared = eqx.partition(self.shared.tree, eqx.is_array)

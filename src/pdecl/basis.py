@@ -2,28 +2,15 @@
 
 A basis is any callable `basis(x, phi)` of one point x of shape `(d,)`, in the order of the domain's
 coordinates, that returns the values of its N functions: an array `(N,)`, or for several unknowns a
-dictionary with one such array for each. An Equinox module is one, and so is a plain function.
-
-A basis that has its own way of differentiating (one given on a grid) offers
-`basis.jets(coords, phi, wanted)` instead, with `wanted` a set of axes tuples (`(0, 0)` is the second
-derivative in the first coordinate), and returns a dictionary from those to arrays `(n, N)`. For points
-in rows and columns (`Points(lattice=…)`) it may also offer `basis.on_lattice(lattice, phi, wanted)`.
-
-Four more things a basis may offer:
-
-- `basis.at(phi)`: the basis for one φ, used in the place of this one for everything. What depends on φ
-  alone (the code of an encoder, values on a grid) is computed there, once.
-- `basis.offset(x, phi)`: a fixed function, a number (or a dictionary of them): u = offset + Σ ω_i f_i.
-- `basis.weights(phi)`: the ω that the network itself proposes, `(N,)` (or a dictionary of such arrays):
-  what a soft model uses. Without it they are ones.
-- `basis.contract(weights, phi)`: the basis of the single function Σ ω_i f_i, where that is cheaper than
-  the N functions at each point: on a grid.
+dictionary with one such array for each. A plain function is one. A module that has more to say of itself
+is a `Basis`; `specialise`, which everything goes through, makes one of anything else.
 """
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,20 +26,105 @@ _ADVICE = (
 )
 _CHUNK = 2048  # points evaluated together where the N functions are not held
 
-Basis = Any  # callable, or with `jets`
 Weights = dict[str, Float[Array, " _N"]]
 
 
-def specialise(basis: Basis, phi: Any) -> Basis:
+class Basis(eqx.Module):
+    """N functions of a point for each unknown. A subclass writes `__call__`; others have defaults.
+
+    - `count`: N, if it is known without running the network.
+    - `at(phi)`: the basis for one φ, used instead of this one for everything. What depends on φ alone
+      (the code of an encoder, values on a grid) is computed there, once.
+    - `offset(x, phi)`: a fixed function, a number (or a dictionary of them): u = offset + Σ ω_i f_i.
+    - `weights(phi)`: the ω that the network itself predicts, `(N,)` (or a dictionary of such arrays):
+      what a soft model uses. Without it they are ones.
+    - `jets(coords, phi, wanted)`: values and derivatives at points, from axes (`(0, 0)` is the second
+      derivative in the first coordinate) to arrays `(n, N)`. A basis that differentiates in its own way,
+      not that of `__call__`, says so by `pointwise = False`.
+    - `on_lattice(lattice, phi, wanted)`: the same for points in rows and columns (`Points(lattice=…)`).
+    - `contract(weights, phi)`: the basis of the single function Σ ω_i f_i, where that is cheaper than
+      the N functions at each point: on a grid.
+    - `times(factor)`: the basis, made for one φ, multiplied by a function of a point, where that is not
+      a product at each point.
+    """
+
+    pointwise: ClassVar[Any] = True
+    offset: ClassVar[Any] = None
+    weights: ClassVar[Any] = None
+    on_lattice: ClassVar[Any] = None
+    contract: ClassVar[Any] = None
+    times: ClassVar[Any] = None
+
+    @property
+    def count(self) -> int | None:
+        return None
+
+    def at(self, phi: Any) -> "Basis":
+        return self
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has to write `__call__(x, phi)` or `jets`.")
+
+    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+        return jax.vmap(lambda x: derivatives(lambda y: self(y, phi), x, wanted))(coords)
+
+
+class Plain(Basis):
+    """A callable of the user's own, or a module with any of the members of a `Basis`."""
+
+    function: Any
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.function(x, phi)
+
+    def at(self, phi: Any) -> Basis:
+        return as_basis(self.function.at(phi)) if hasattr(self.function, "at") else self
+
+    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+        own = getattr(self.function, "jets", None)
+        return super().jets(coords, phi, wanted) if own is None else own(coords, phi, wanted)
+
+    @property
+    def pointwise(self) -> bool:
+        return not hasattr(self.function, "jets")
+
+    @property
+    def offset(self) -> Any:
+        return getattr(self.function, "offset", None)
+
+    @property
+    def weights(self) -> Any:
+        return getattr(self.function, "weights", None)
+
+    @property
+    def on_lattice(self) -> Any:
+        return getattr(self.function, "on_lattice", None)
+
+    @property
+    def contract(self) -> Any:
+        return getattr(self.function, "contract", None)
+
+    @property
+    def times(self) -> Any:
+        return getattr(self.function, "times", None)
+
+
+def as_basis(basis: Any) -> Basis:
+    return basis if isinstance(basis, Basis) else Plain(basis)
+
+
+def specialise(basis: Any, phi: Any) -> Basis:
     """The basis for one φ, with all that depends on φ alone computed."""
-    return basis.at(phi) if hasattr(basis, "at") else basis
+    return as_basis(basis).at(phi)
 
 
-def sizes(basis: Basis, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
-    """How many functions each unknown has, found from shapes alone; checks what the basis returns."""
+def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
+    """How many functions each unknown has; where the basis does not know it, from shapes alone."""
     require_basis(basis)
+    if (count := as_basis(basis).count) is not None:
+        return dict.fromkeys(unknowns, count)
     coords = jax.ShapeDtypeStruct((1, dim), jnp.zeros(()).dtype)
-    values = lambda x, phi: _raw(specialise(basis, phi), x, phi, {()})[()]
+    values = lambda x, phi: specialise(basis, phi).jets(x, phi, {()})[()]
     out = _by_unknown(ask("the basis", jax.eval_shape, values, coords, phi, phi=phi), unknowns)
     for unknown, leaf in out.items():
         shape = getattr(leaf, "shape", None)
@@ -74,11 +146,11 @@ def require_basis(basis: Any, what: str = "the basis") -> None:
         raise TypeError(
             f"{what} is the class {basis.__name__}: make one, {basis.__name__}(problem, size, key=key)."
         )
-    own_way = hasattr(basis, "jets") or hasattr(basis, "at")
-    if not (callable(basis) or own_way):
+    if isinstance(basis, Basis) or hasattr(basis, "jets") or hasattr(basis, "at"):
+        return
+    if not callable(basis):
         raise TypeError(f"{what} must be a function of (x, phi); found {found(basis)}.")
-    if not own_way:
-        require_arguments(what, basis, ("x", "phi"), _ADVICE)
+    require_arguments(what, basis, ("x", "phi"), _ADVICE)
 
 
 def evaluate(
@@ -93,10 +165,10 @@ def evaluate(
 
     `lattice` is that of the points, if they are in rows and columns.
     """
-    if _fits(lattice, coords) and hasattr(basis, "on_lattice"):
+    if _fits(lattice, coords) and basis.on_lattice is not None:
         found = basis.on_lattice(lattice, phi, set(wanted))
     else:
-        found = _raw(basis, coords, phi, set(wanted))
+        found = basis.jets(coords, phi, set(wanted))
     return {
         (unknown, axes): values.astype(coords.dtype)
         for axes, out in found.items()
@@ -119,11 +191,12 @@ def combine(
     for it do not depend on N.
     """
     wanted = set(wanted)
-    if hasattr(basis, "contract"):
+    if basis.contract is not None:
         share = weights[unknowns[0]] if len(unknowns) == 1 else weights
-        found = evaluate(basis.contract(share, phi), unknowns, coords, phi, wanted, lattice)
+        single = as_basis(basis.contract(share, phi))
+        found = evaluate(single, unknowns, coords, phi, wanted, lattice)
         return {key: values[:, 0] for key, values in found.items()}
-    if hasattr(basis, "jets"):
+    if not basis.pointwise:
         found = evaluate(basis, unknowns, coords, phi, wanted, lattice)
         return {key: values @ weights[key[0]] for key, values in found.items()}
 
@@ -145,7 +218,7 @@ def offsets(
     wanted: Iterable[Axes],
 ) -> dict[tuple[str, Axes], Float[Array, " n"]] | None:
     """The wanted derivatives of the fixed function that u is measured from; None if there is none."""
-    if not hasattr(basis, "offset"):
+    if basis.offset is None:
         return None
     wanted = set(wanted)
 
@@ -170,7 +243,7 @@ def proposed(
     basis: Basis, unknowns: tuple[str, ...], phi: Any, sizes: dict[str, int]
 ) -> Float[Array, " N"]:
     """The weights ω that the basis itself proposes, one unknown after the other; ones without any."""
-    if not hasattr(basis, "weights"):
+    if basis.weights is None:
         return jnp.ones(sum(sizes.values()))
     weights = _by_unknown(basis.weights(phi), unknowns)
     for unknown, size in sizes.items():
@@ -191,12 +264,6 @@ def split(weights: Float[Array, " N"], sizes: dict[str, int]) -> Weights:
 def _fits(lattice: Lattice | None, coords: Float[Array, "n d"]) -> bool:
     """Whether these are a lattice's points, and not two such sets joined."""
     return lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
-
-
-def _raw(basis: Basis, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
-    if hasattr(basis, "jets"):
-        return basis.jets(coords, phi, wanted)
-    return jax.vmap(lambda x: derivatives(lambda y: basis(y, phi), x, wanted))(coords)
 
 
 def _by_unknown(out: Any, unknowns: tuple[str, ...]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .basis import Basis
 from .domain import Box
 from .jet import Axes
 from .mistakes import found
@@ -20,7 +21,7 @@ from .summary import Summarised, Summary
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
 
 
-class GridBasis(Summarised, eqx.Module):
+class GridBasis(Summarised, Basis):
     """N functions given on a grid of the box, ends included, with derivatives by stencils.
 
     - `values`: an array `(n_1, …, n_d, N)`, or a function (a network) from φ to one.
@@ -31,6 +32,11 @@ class GridBasis(Summarised, eqx.Module):
 
     box: Box = eqx.field(static=True)
     values: Values
+    pointwise = False
+
+    @property
+    def count(self) -> int | None:
+        return _count(self.values)
 
     def summary(self) -> Summary:
         return _summary("GridBasis", self.box, self.values)
@@ -58,7 +64,7 @@ class GridBasis(Summarised, eqx.Module):
         return found
 
 
-class ElementBasis(Summarised, eqx.Module):
+class ElementBasis(Summarised, Basis):
     """The same functions as finite elements: multilinear in each cell, differentiated as such.
 
     First derivatives are exact inside a cell and jump between cells, which is what an energy with a
@@ -68,6 +74,11 @@ class ElementBasis(Summarised, eqx.Module):
 
     box: Box = eqx.field(static=True)
     values: Values
+    pointwise = False
+
+    @property
+    def count(self) -> int | None:
+        return _count(self.values)
 
     def summary(self) -> Summary:
         return _summary("ElementBasis", self.box, self.values)
@@ -101,6 +112,10 @@ class ElementBasis(Summarised, eqx.Module):
                 field = _along(field, axis, self.box.bounds[axis], row, axes.count(axis))
             found[axes] = field.reshape(-1, field.shape[-1])
         return found
+
+
+def _count(values: Any) -> int | None:
+    return values.shape[-1] if hasattr(values, "shape") else getattr(values, "count", None)
 
 
 def _summary(kind: str, box: Box, values: Any) -> Summary:

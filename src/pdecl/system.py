@@ -249,7 +249,7 @@ def build(
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
     held = tuple(each_set(problem, plan, sets, jets)) if hold_jets else None
-    offset = tuple(each_set(problem, plan, sets, fixed)) if hasattr(basis, "offset") else None
+    offset = tuple(each_set(problem, plan, sets, fixed)) if basis.offset is not None else None
     return System(problem, basis, phi, sets, plan, held, offset)
 
 

@@ -25,6 +25,7 @@ import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .. import networks
+from ..basis import as_basis
 from ..condition import Energy
 from ..networks.beside import Beside
 from ..points import Points
@@ -163,7 +164,7 @@ def _side_by_side(values: Any) -> Float[Array, "*batch n"]:
 
 
 def _enriched(problem: Problem, basis: Any, size: int, key: PRNGKeyArray) -> Any:
-    if hasattr(basis, "jets") or not callable(basis):
+    if not as_basis(basis).pointwise or not callable(basis):
         raise ValueError(
             "this basis cannot be joined with random functions; pass `reference=` or `richer=`."
         )

@@ -195,7 +195,7 @@ def stored_system(
     if jets is None:
         return build(problem, basis, phi, sets)
     ours, offset = bases.specialise(basis, phi), None
-    if hasattr(ours, "offset"):
+    if ours.offset is not None:
         fixed = lambda coords, wanted, _: (
             bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
         )

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..basis import specialise
+from ..basis import Basis, as_basis, specialise
 
 
-class Beside(eqx.Module):
+class Beside(Basis):
     """The functions of a learned basis, and further ones, for each unknown."""
 
     learned: Any
@@ -19,11 +18,15 @@ class Beside(eqx.Module):
     def at(self, phi: Any) -> "Beside":
         return Beside(specialise(self.learned, phi), specialise(self.further, phi))
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         pair = self.learned(x, phi), self.further(x, phi)
         return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), *pair)
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "offset":
-            raise AttributeError(name)
-        return getattr(self.learned, name)
+    @property
+    def count(self) -> int | None:
+        one, other = as_basis(self.learned).count, as_basis(self.further).count
+        return None if one is None or other is None else one + other
+
+    @property
+    def offset(self) -> Any:
+        return as_basis(self.learned).offset

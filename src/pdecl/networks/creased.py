@@ -23,7 +23,7 @@ from .words import inner
 _RIDGE = 1e-10  # of the solve for the front: its weights stay small, its place is known well enough
 
 
-class Creased(Summarised, eqx.Module):
+class Creased(Summarised, bases.Basis):
     """A basis some of whose functions have a crease, for solutions whose slope jumps across a front.
 
     Where a slope jumps, it often does so along a curve that is itself carried by a PDE: the zero level
@@ -68,6 +68,10 @@ class Creased(Summarised, eqx.Module):
         ]
         return Summary("Creased", rows)
 
+    @property
+    def count(self) -> int | None:
+        return bases.as_basis(self.basis).count
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
@@ -82,7 +86,7 @@ class Creased(Summarised, eqx.Module):
         return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
 
 
-class Folded(eqx.Module):
+class Folded(bases.Basis):
     """The functions for one φ, with the weights of its front."""
 
     smooth: Any
@@ -90,7 +94,11 @@ class Folded(eqx.Module):
     blur: Float[Array, ""]
     along: int = eqx.field(static=True)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    @property
+    def count(self) -> int | None:
+        return self.smooth.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return jax.tree.map(self._fold, self.smooth(x, phi))
 
     def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..basis import Basis
 from ..problem import Problem
 from ..summary import Summarised, Summary, parameters
 from .encoder import Encoder
@@ -17,7 +17,7 @@ from .mlp import MLP, by_unknown
 from .words import dense_layers, functions, name_of
 
 
-class DeepONet(Summarised, eqx.Module):
+class DeepONet(Summarised, Basis):
     """A trunk, dense layers from a point to `size` functions, and a branch from φ to their weights.
 
     `solve` uses the trunk alone and finds the weights; a soft model uses the branch's, which see φ
@@ -59,6 +59,10 @@ class DeepONet(Summarised, eqx.Module):
             ("parameters", parameters(self)),
         ]
         return Summary(functions("DeepONet", trunk.layers[-1].out_features, trunk.unknowns), rows)
+
+    @property
+    def count(self) -> int | None:
+        return self.trunk.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.trunk(x)

@@ -100,6 +100,10 @@ class FNO(Summarised, Pickled, eqx.Module):
         ]
         return Summary(f"FNO: {self.last.out_features:,} functions on the grid of φ", rows)
 
+    @property
+    def count(self) -> int:
+        return len(self.last.weight)
+
     def __call__(self, phi: Any) -> Float[Array, "n m size"]:
         # Products of 19-bit numbers, which a GPU may use, make functions too rough to differentiate.
         with jax.default_matmul_precision("highest"):

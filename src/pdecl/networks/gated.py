@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..basis import Basis
 from ..problem import Problem
 from ..summary import Summarised, Summary, parameters
 from .encoder import Standard
@@ -20,7 +21,7 @@ from .words import dense_layers, functions, name_of
 Layers = tuple[eqx.nn.Linear, ...]
 
 
-class GatedDeepONet(Summarised, Pickled, eqx.Module):
+class GatedDeepONet(Summarised, Pickled, Basis):
     """The improved DeepONet of Wang, Wang and Perdikaris (2022), a soft model to stand beside.
 
     Two dense layers encode φ and the point once, as U and V. After every hidden layer z of the branch
@@ -76,7 +77,11 @@ class GatedDeepONet(Summarised, Pickled, eqx.Module):
         ]
         return Summary(functions("GatedDeepONet", self.trunk[-1].out_features, self.unknowns), rows)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    @property
+    def count(self) -> int | None:
+        return len(self.trunk[-1].weight) // len(self.unknowns)
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
     def at(self, phi: Any) -> "Met":
@@ -84,12 +89,16 @@ class GatedDeepONet(Summarised, Pickled, eqx.Module):
         return Met(self, self.activation(self.code_phi(phi)), self.activation(self.branch[0](phi)))
 
 
-class Met(eqx.Module):
+class Met(Basis):
     """A gated DeepONet that has read one φ: its code, and the branch's first layer."""
 
     network: GatedDeepONet
     code: Float[Array, " width"]
     first: Float[Array, " width"]
+
+    @property
+    def count(self) -> int | None:
+        return self.network.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         net, point = self.network, self.network.features(x)

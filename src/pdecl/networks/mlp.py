@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..basis import Basis
 from ..problem import Problem
 from ..summary import Summarised, Summary, parameters
 from .features import Features, Scaled, count
@@ -16,7 +17,7 @@ from .pickling import Pickled
 from .words import dense_layers, functions, name_of
 
 
-class MLP(Summarised, Pickled, eqx.Module):
+class MLP(Summarised, Pickled, Basis):
     """Dense layers from a point to `size` functions for each unknown. Does not look at φ.
 
     The domain is mapped to [-1, 1] in each coordinate, and the units of the first layer switch at
@@ -71,6 +72,10 @@ class MLP(Summarised, Pickled, eqx.Module):
             ("parameters", parameters(self)),
         ]
         return Summary(functions("MLP", self.layers[-1].out_features, self.unknowns), rows)
+
+    @property
+    def count(self) -> int | None:
+        return len(self.layers[-1].weight) // len(self.unknowns)
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         h = self.features(x)

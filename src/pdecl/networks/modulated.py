@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..basis import Basis
 from ..problem import Problem
 from ..summary import Summarised, Summary, parameters
 from .encoder import Encoder
@@ -17,7 +18,7 @@ from .mlp import MLP, by_unknown
 from .words import dense_layers, functions, name_of
 
 
-class Modulated(Summarised, eqx.Module):
+class Modulated(Summarised, Basis):
     """Dense layers from a point to `size` functions that change with φ.
 
     An encoder turns φ into a code, and each hidden layer is scaled and shifted by it:
@@ -69,7 +70,11 @@ class Modulated(Summarised, eqx.Module):
         ]
         return Summary(functions("Modulated", network.layers[-1].out_features, network.unknowns), rows)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    @property
+    def count(self) -> int | None:
+        return self.network.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
     def at(self, phi: Any) -> "Coded":
@@ -78,12 +83,16 @@ class Modulated(Summarised, eqx.Module):
         return Coded(self.network, 1 + scales, shifts)
 
 
-class Coded(eqx.Module):
+class Coded(Basis):
     """A modulated network for one φ."""
 
     network: MLP
     scales: Float[Array, "depth width"]
     shifts: Float[Array, "depth width"]
+
+    @property
+    def count(self) -> int | None:
+        return self.network.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         network = self.network

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..basis import require_basis, specialise
+from ..basis import Basis, as_basis, require_basis, specialise
 from ..summary import Summarised, Summary
 from .words import inner
-from .wrappers import forward
 
 
-class InSingle(Summarised, eqx.Module):
+class InSingle(Summarised, Basis):
     """The same basis with its network and derivatives in float32: parameters, points and φ are cast.
 
     Gradients reach the parameters in their own precision, and the solve keeps its own: training in
@@ -29,6 +28,10 @@ class InSingle(Summarised, eqx.Module):
     def summary(self) -> Summary:
         return Summary("InSingle: evaluated in float32", [("basis", inner(self.inner))])
 
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
@@ -36,22 +39,30 @@ class InSingle(Summarised, eqx.Module):
         return as_single(specialise(_single(self.inner), _single(phi)))
 
 
-class Single(eqx.Module):
+class Single(Basis):
     """A basis of points whose parameters are in float32 already."""
 
     inner: Any
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    @property
+    def count(self) -> int | None:
+        return self.inner.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(_single(x), _single(phi))
 
-    def __getattr__(self, name: str) -> Any:
-        return forward(self, name, "weights", "offset")
+    @property
+    def weights(self) -> Any:
+        return self.inner.weights
+
+    @property
+    def offset(self) -> Any:
+        return self.inner.offset
 
 
-def as_single(basis: Any) -> Any:
+def as_single(basis: Basis) -> Basis:
     """A basis whose parameters are in float32 already, for points in double."""
-    on_grid = hasattr(basis, "jets") or hasattr(basis, "contract")
-    return basis if on_grid else Single(basis)
+    return Single(basis) if basis.pointwise and basis.contract is None else basis
 
 
 def _single(tree: Any) -> Any:

@@ -45,13 +45,16 @@ class Products(Summarised, eqx.Module):
         self.degree = degree
 
     def summary(self) -> Summary:
-        each = (self.degree + 1) * (self.degree + 2) // 2
-        size = self.channels.last.out_features * each
+        each = self.count // self.channels.count
         rows = [
             ("polynomials", f"{each}, up to degree {self.degree}"),
             ("channels", inner(self.channels)),
         ]
-        return Summary(f"Products: {size:,} functions on the grid of φ", rows)
+        return Summary(f"Products: {self.count:,} functions on the grid of φ", rows)
+
+    @property
+    def count(self) -> int:
+        return self.channels.count * (self.degree + 1) * (self.degree + 2) // 2
 
     def __call__(self, phi: Any) -> Float[Array, "n m size"]:
         made, features = self.channels(phi), self.channels.features

@@ -4,13 +4,13 @@ from typing import Any
 
 import equinox as eqx
 
-from ..basis import specialise
+from ..basis import Basis, as_basis, specialise
 from ..grid import subsample
 from ..summary import Summarised, Summary
 from .words import inner
 
 
-class Thinned(Summarised, eqx.Module):
+class Thinned(Summarised, Basis):
     """A basis that sees every k-th node of a field φ, so that `nodes` remain along each side.
 
     An FNO gives its functions on the grid of the field that it sees, so theirs is that coarser grid. The
@@ -22,6 +22,10 @@ class Thinned(Summarised, eqx.Module):
 
     def summary(self) -> Summary:
         return Summary(f"Thinned: {self.nodes} nodes a side", [("basis", inner(self.inner))])
+
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
 
     def at(self, phi: Any) -> Any:
         return specialise(self.inner, subsample(phi, self.nodes))

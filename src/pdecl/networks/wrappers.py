@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..basis import require_basis, specialise
+from ..basis import Basis, as_basis, require_basis, specialise
 from ..domain import Region
+from ..jet import Axes
 from ..mistakes import ask, found, require_arguments
 from ..points import Point
 from ..summary import Summarised, Summary
@@ -22,7 +23,7 @@ from .pickling import Pickled
 from .words import inner, name_of
 
 
-class Mollified(Summarised, eqx.Module):
+class Mollified(Summarised, Basis):
     """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
 
     Each function is multiplied by 4s(1 − s) for a coordinate with both its faces in `on`, by s or 1 − s
@@ -39,6 +40,10 @@ class Mollified(Summarised, eqx.Module):
     def summary(self) -> Summary:
         return Summary("Mollified", [("zero on", str(self.on)), ("basis", inner(self.inner))])
 
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
@@ -46,7 +51,7 @@ class Mollified(Summarised, eqx.Module):
         return times(specialise(self.inner, phi), Vanishing(self.on))
 
 
-class ExactInitial(Summarised, Pickled, eqx.Module):
+class ExactInitial(Summarised, Pickled, Basis):
     """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
 
     - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
@@ -78,6 +83,10 @@ class ExactInitial(Summarised, Pickled, eqx.Module):
             ("basis", inner(self.inner)),
         ]
         return Summary("ExactInitial", rows)
+
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
@@ -114,61 +123,89 @@ class AtPoint(Pickled, eqx.Module):
         return ask("ExactInitial: `value`", self.value, point, phi, phi=phi)
 
 
-class Times(eqx.Module):
-    """A basis of points, or an offset, multiplied by a factor."""
+class Times(Basis):
+    """A basis of points multiplied by a factor."""
+
+    inner: Basis
+    factor: Vanishing
+
+    @property
+    def count(self) -> int | None:
+        return self.inner.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return _product(self.factor, self.inner, x, phi)
+
+    @property
+    def weights(self) -> Any:
+        return self.inner.weights
+
+
+class Shifted(Basis):
+    """A basis with a fixed function beside it."""
+
+    inner: Basis
+    value: Callable[[Any, Any], Any]
+
+    @property
+    def count(self) -> int | None:
+        return self.inner.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.inner(x, phi)
+
+    def offset(self, x: Float[Array, " d"], phi: Any) -> Any:
+        value = self.value(x, phi)
+        if self.inner.offset is None:
+            return value
+        return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
+
+    def times(self, factor: Vanishing) -> "Shifted":
+        return Shifted(times(self.inner, factor), Product(self.value, factor))
+
+    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+        return self.inner.jets(coords, phi, wanted)
+
+    @property
+    def pointwise(self) -> bool:
+        return self.inner.pointwise
+
+    @property
+    def weights(self) -> Any:
+        return self.inner.weights
+
+    @property
+    def contract(self) -> Any:
+        return self.inner.contract
+
+
+class Product(eqx.Module):
+    """A fixed function multiplied by a factor."""
 
     inner: Callable[[Any, Any], Any]
     factor: Vanishing
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
-        factor = self.factor(x)
-        return jax.tree.map(lambda values: factor.astype(values.dtype) * values, self.inner(x, phi))
-
-    def __getattr__(self, name: str) -> Any:
-        return forward(self, name, "weights")
+        return _product(self.factor, self.inner, x, phi)
 
 
-class Shifted(eqx.Module):
-    """A basis with a fixed function beside it."""
-
-    inner: Any
-    value: Callable[[Any, Any], Any]
-
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
-        return self.inner(x, phi)
-
-    def offset(self, x: Float[Array, " d"], phi: Any) -> Any:
-        value = self.value(x, phi)
-        if not hasattr(self.inner, "offset"):
-            return value
-        return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
-
-    def times(self, factor: Vanishing) -> "Shifted":
-        return Shifted(times(self.inner, factor), Times(self.value, factor))
-
-    def __getattr__(self, name: str) -> Any:
-        return forward(self, name, "weights", "jets", "contract")
+def _product(factor: Vanishing, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
+    here = factor(x)
+    return jax.tree.map(lambda values: here.astype(values.dtype) * values, inner(x, phi))
 
 
-def times(basis: Any, factor: Vanishing) -> Any:
+def times(basis: Basis, factor: Vanishing) -> Basis:
     """The basis, made for one φ, multiplied by a factor."""
-    if hasattr(basis, "times"):
+    if basis.times is not None:
         return basis.times(factor)
-    if hasattr(basis, "jets"):
+    if not basis.pointwise:
         raise TypeError(
             f"{type(basis).__name__} differentiates in its own way (`jets`), so it has to offer "
             "`times(factor)`, itself multiplied by a function of a point."
         )
-    if hasattr(basis, "offset"):
-        return Shifted(Times(basis, factor), Times(basis.offset, factor))
+    if basis.offset is not None:
+        return Shifted(Times(basis, factor), Product(basis.offset, factor))
     return Times(basis, factor)
-
-
-def forward(module: Any, name: str, *names: str) -> Any:
-    """A part of a basis that its `inner` may offer; called for attributes the module does not have."""
-    if name in names:
-        return getattr(module.inner, name)
-    raise AttributeError(f"{type(module).__name__} has no {name!r}.")
 
 
 def _require_faces(wrapper: str, on: Any) -> None:

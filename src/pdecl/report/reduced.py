@@ -8,16 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from ..basis import specialise
+from ..basis import Basis, specialise
 from ..grid import ElementBasis, GridBasis
-from ..networks.wrappers import forward
 
 
-class Reduced(eqx.Module):
+class Reduced(Basis):
     """The functions g = f M of another basis f, fewer than it has."""
 
     inner: Any
     matrix: Float[ArrayLike, "N n"]
+
+    @property
+    def count(self) -> int:
+        return np.shape(self.matrix)[1]
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
@@ -30,17 +33,22 @@ class Reduced(eqx.Module):
         return Combined(inner, self.matrix)
 
 
-class Combined(eqx.Module):
+class Combined(Basis):
     """A basis for one φ whose values are combined at each point."""
 
-    inner: Any
+    inner: Basis
     matrix: Float[ArrayLike, "N n"]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    @property
+    def count(self) -> int:
+        return np.shape(self.matrix)[1]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(x, phi) @ self.matrix
 
-    def __getattr__(self, name: str) -> Any:
-        return forward(self, name, "offset")
+    @property
+    def offset(self) -> Any:
+        return self.inner.offset
 
 
 def directions(

@@ -138,7 +138,9 @@ def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> 
 
 def _has_tables(core: Core) -> bool:
     return (
-        core.modes is not None and not hasattr(core.basis, "offset") and len(core.problem.unknowns) == 1
+        core.modes is not None
+        and bases.as_basis(core.basis).offset is None
+        and len(core.problem.unknowns) == 1
     )
 
 

@@ -1,5 +1,6 @@
 """Networks that propose basis functions, and what wraps them."""
 
+from .basis import Basis as Basis
 from .grid import ElementBasis as ElementBasis
 from .grid import GridBasis as GridBasis
 from .networks import FNO as FNO

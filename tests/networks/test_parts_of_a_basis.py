@@ -142,7 +142,7 @@ class TestOffset:
         wrong = Shifted(self.basis.inner)
         object.__setattr__(wrong, "offset", lambda x, phi: x)
         with pytest.raises(ValueError, match="one number at a point"):
-            bases.offsets(wrong, ("u",), MESH, 0.5, {()})
+            bases.offsets(bases.as_basis(wrong), ("u",), MESH, 0.5, {()})
 
 
 class TestContract:
@@ -208,3 +208,15 @@ class TestPropose:
         with pytest.raises(pdecl.SolveError, match="non-finite"):
             pdecl.propose(PROBLEM, basis, 0.5)
         assert pdecl.propose(PROBLEM, basis, 0.5, throw=False).status.failed
+
+
+def test_networks_know_how_many_functions_they_have(monkeypatch):
+    """No query and no solve traces the network to find it out."""
+    networks = [
+        kind(PROBLEM, size=6, width=8, depth=1, key=jr.key(0))
+        for kind in (pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.Modulated, pdecl.nn.GatedDeepONet)
+    ]
+    networks += [pdecl.nn.InSingle(networks[0]), pdecl.nn.Mollified(networks[2], box.faces("x"))]
+    wanted = [bases.sizes(lambda x, phi, net=net: net(x, phi), ("u",), 2, 0.5) for net in networks]
+    monkeypatch.setattr(jax, "eval_shape", None)
+    assert [bases.sizes(net, ("u",), 2, 0.5) for net in networks] == wanted == [{"u": 6}] * 6

@@ -146,9 +146,9 @@ def _shapes(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def _print(summary: dict[str, Any]) -> None:
     def said(kind: str) -> str:
-        shape = summary[kind]["shape"]
-        alone = shape if isinstance(shape, list) else next(iter(shape.values()))
-        return f"{summary[kind]['name']}  {' × '.join(map(str, alone))}"
+        name, shape = summary[kind]["name"], summary[kind]["shape"]
+        each = {name: shape} if isinstance(shape, list) else shape
+        return ", ".join(f"{name}  {' × '.join(map(str, sizes))}" for name, sizes in each.items())
 
     print_rows(
         ("problem", f"[bold]{summary['problem']}[/], {summary['count']} φ"),

@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import meshio
 import numpy as np
 import pytest
+import trimesh
 
 import pdecl
 from pdecl.shapes import (
@@ -16,7 +18,9 @@ from pdecl.shapes import (
     HalfSpace,
     Polygon,
     Rectangle,
+    ShapeError,
     Signed,
+    load,
 )
 
 UNIT = Rectangle((0, 0), (1, 1))
@@ -182,7 +186,7 @@ def test_laplace_in_a_ring_by_functions_that_solve_it():
             pdecl.Fit(lambda u, z, phi: u(), on=domain.boundary("hole 1")),
         ],
     )
-    basis = lambda x, phi: jnp.stack([jnp.ones(()), jnp.log(jnp.hypot(x[0], x[1])), x[0] ** 2])
+    basis = lambda x, phi: jnp.stack([jnp.ones(()), 0.5 * jnp.log(x @ x), x[0] ** 2])
     solution = pdecl.solve(problem, basis)
     np.testing.assert_allclose(solution.weights, [0, 1, 0], atol=1e-8)
     with pytest.raises(ValueError, match="outside the domain"):
@@ -216,3 +220,110 @@ def test_laplace_in_a_ring_by_functions_that_solve_it():
 def test_what_is_no_shape_is_said_so(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()
+
+
+def saved(tmp_path, name, mesh):
+    mesh.export(tmp_path / name)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("ending", ["stl", "ply", "obj"])
+def test_closed_surfaces_come_from_files(tmp_path, ending):
+    box = trimesh.creation.box((2, 1, 1))
+    solid = load(saved(tmp_path, f"box.{ending}", box), scale=10)
+    assert solid.traced.whole
+    assert solid.boundary_measure == pytest.approx(1000)
+    if ending != "stl":
+        return
+    drilled = solid - Ball((0, 0, 0), 3)
+    _, w = drilled.interior(200)
+    y, _, v, labels = drilled.boundary(300)
+    assert w.sum() == pytest.approx(2000 - 36 * PI, rel=1e-6)
+    assert v.sum() == pytest.approx(1000 + 36 * PI, rel=1e-6)
+    assert set(labels) == {"outer", "hole 1"}
+    assert np.all(np.abs(solid.distance(y[np.asarray(labels) == "outer"])) < 1e-9)
+    exact = Cuboid((-10, -5, -5), (10, 5, 5))
+    z = np.random.default_rng(0).uniform(-12, 12, (300, 3))
+    np.testing.assert_allclose(solid.distance(z), exact.distance(z), atol=1e-9)
+    slope = jax.vmap(jax.grad(lambda p: solid.distance(p[None])[0]))(jnp.asarray(z))
+    np.testing.assert_allclose(np.linalg.norm(slope, axis=1), 1.0, atol=1e-6)
+
+
+def test_what_is_wrong_with_a_surface_is_said(tmp_path):
+    box = trimesh.creation.box((1, 1, 1))
+    turned = trimesh.Trimesh(box.vertices, box.faces[:, ::-1], process=False)
+    one = trimesh.Trimesh(box.vertices, np.vstack([box.faces[:1, ::-1], box.faces[1:]]), process=False)
+    open_ = trimesh.Trimesh(box.vertices, box.faces[1:], process=False)
+    for mesh, words in [(turned, "inside out"), (one, "inside out"), (open_, "open: 3 edges")]:
+        path = saved(tmp_path, "wrong.stl", mesh)
+        with pytest.raises(ShapeError, match=words):
+            load(path)
+        assert load(path, repair=True).exact == pytest.approx(1.0)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        load(tmp_path / "none.stl")
+
+
+def test_meshes_of_gmsh_keep_their_groups(tmp_path):
+    points = np.asarray([[0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.5]], float)
+    cells = [("line", [[0, 1], [2, 3]]), ("triangle", [[0, 1, 4], [1, 2, 4], [3, 2, 4], [3, 0, 4]])]
+    data = {name: [np.asarray([1, 2]), np.full(4, 3)] for name in ("gmsh:physical", "gmsh:geometrical")}
+    names = {"floor": np.asarray([1, 1]), "lid": np.asarray([2, 1]), "fluid": np.asarray([3, 2])}
+    mesh = meshio.Mesh(np.c_[points, np.zeros(5)], cells, cell_data=data, field_data=names)
+    meshio.write(tmp_path / "square.msh", mesh, file_format="gmsh22")
+    square = load(tmp_path / "square.msh", part="walls")
+    assert sorted(square.part_names) == ["floor", "lid", "walls"]
+    assert square.measure == pytest.approx(1.0)
+    assert np.all(square.boundary(9, "lid")[0][:, 1] == 1)
+    np.testing.assert_allclose(square.boundary(9, "floor")[1], [[0, -1]] * 9)
+
+
+def ring_solution():
+    ring = Disk((0, 0), 2) - Disk((0, 0), 1)
+    domain = Domain(ring, inside={"core": Disk((0, 0), 1.5)})
+    laplace = lambda u, z, phi: u.d("x", "x") + u.d("y", "y") + 0 * z.core
+    conditions = [
+        pdecl.Fit(laplace, on=domain.interior, name="pde"),
+        pdecl.Fit(lambda u, z, phi: u.dn() - 0.5, on=domain.boundary("outer")),
+        pdecl.Fit(lambda u, z, phi: u(), on=domain.boundary("hole 1")),
+    ]
+    problem = pdecl.Problem(domain, conditions)
+    basis = lambda x, phi: jnp.stack([jnp.ones(()), 0.5 * jnp.log(x @ x), x[0] ** 2])
+    return pdecl.solve(problem, basis)
+
+
+def test_a_solution_can_be_looked_at():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    solution = ring_solution()
+    _, ax = pyplot.subplots()
+    axes = solution.plot(ax)
+    assert axes.shape == (1, 1)
+    assert ax.collections[0].get_clip_path() is not None
+    low, high = ax.collections[0].get_clim()
+    assert low == pytest.approx(0, abs=0.02)
+    assert high == pytest.approx(np.log(2), abs=0.02)
+    assert "data:image/png" in solution._repr_html_()
+    (line,) = solution.plot(at={"y": 1.5})[0, 0].lines
+    assert np.nanmin(line.get_ydata()) == pytest.approx(np.log(1.5), abs=1e-3)
+    ax = solution.problem.plot(pyplot.figure().add_subplot())
+    assert {"outer", "hole 1"} <= {text.get_text() for text in ax.get_legend().get_texts()}
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="no unknown 'v'"):
+        solution.plot(unknown="v")
+    with pytest.raises(ValueError, match="y = 9 is outside"):
+        solution.plot(at={"y": 9})
+
+
+def test_a_solution_goes_to_paraview_and_xarray(tmp_path):
+    solution = ring_solution()
+    solution.to_vtu(tmp_path / "u.vtu", cells=40)
+    mesh = meshio.read(tmp_path / "u.vtu")
+    radius = np.linalg.norm(mesh.points, axis=1)
+    a, b, c = (mesh.points[mesh.cells_dict["triangle"][:, i], :2] for i in range(3))
+    area = np.abs(np.linalg.det(np.stack([b - a, c - a], axis=1))).sum() / 2
+    assert area == pytest.approx(3 * PI, rel=0.01)
+    np.testing.assert_allclose(mesh.point_data["u"], np.log(radius), atol=1e-6)
+    np.testing.assert_allclose(mesh.point_data["u_x"], mesh.points[:, 0] / radius**2, atol=1e-6)
+    assert mesh.point_data["residual pde"].max() < 1e-6
+    data = solution.to_xarray(21)
+    assert np.isnan(data.u.sel(x=0, y=0, method="nearest"))
+    assert float(data.u.sel(x=0, y=-2)) == pytest.approx(np.log(2))

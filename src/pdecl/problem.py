@@ -14,8 +14,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .condition import Condition, asks_for, describe
 from .domain import Box, Region
 from .mistakes import ask, found, in_words, require_arguments, require_key
+from .plots import plot_problem
 from .points import Points, is_concrete
 from .rules import LowDiscrepancy, require_count
+from .shapes import Domain
 from .summary import Summarised, Summary, Table
 
 MANY = "For many φ at once: jax.vmap(lambda phi: pdecl.solve(problem, basis, phi))(phis)."
@@ -128,10 +130,18 @@ class Problem(Summarised, eqx.Module):
             (name, condition.kind, condition.where(), condition.weight)
             for name, condition in zip(self.names(), self.conditions, strict=True)
         ]
-        ranges = (f"{name} from {a:g} to {b:g}" for name, (a, b) in self.domain.ranges())
+        ranges = [f"{name} from {a:g} to {b:g}" for name, (a, b) in self.domain.ranges()]
+        if isinstance(self.domain, Domain):
+            dim = self.domain.shape.dim
+            ranges = [f"{', '.join(self.domain.names[:dim])} in {self.domain.shape!r}", *ranges[dim:]]
         law = "any: there is no law" if self.parameter is None else in_words(self.phi_like)
         rows = [("domain", ", ".join(ranges)), ("φ", law), ("conditions", Table(header, table))]
         return Summary(f"Problem for {', '.join(self.unknowns)}", rows)
+
+    def plot(self, ax: Any = None, size: int = 200) -> Any:
+        """A picture of the domain, the named parts of its boundary, the points for a basis of `size`
+        functions, and normals; `ax`: Matplotlib axes to draw in."""
+        return plot_problem(self, ax, size)
 
     def also(self, *conditions: Condition) -> "Problem":
         """The same problem with further conditions, such as observed data."""

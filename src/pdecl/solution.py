@@ -14,11 +14,12 @@ from jaxtyping import Array, Float, Int
 
 from . import basis as bases
 from .batching import whole
+from .plots import Shown
 from .points import Points, is_concrete
 from .problem import Problem, inside
 from .residual import relative_residuals, unseen
 from .status import SolveError, Status
-from .summary import Summarised, Summary, Table
+from .summary import Summary, Table
 from .system import build
 
 # The relative residual above which a condition does not hold.
@@ -76,7 +77,7 @@ class Given(eqx.Module):
         return eqx.combine(self.traced, *opened, self.shared.tree)
 
 
-class Solution(Summarised, eqx.Module):
+class Solution(Shown, eqx.Module):
     """u = Σ ω_i f_i (and the basis's offset) for one φ, or for a batch of them, and how the solve went.
 
     A solution is a pytree. `jax.vmap` over `solve` returns a batch: each array has a first axis more,

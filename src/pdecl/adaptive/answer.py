@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import legendre
 
+from ..plots import Shown
 from ..points import is_concrete
 from ..problem import Problem, inside
 from ..status import Status
-from ..summary import Summarised, Summary, Table
+from ..summary import Summary, Table
 from .space import Coefficients, Space
 from .stages import to_legendre
 
@@ -30,7 +31,7 @@ class Piece:
 
 
 @dataclass(repr=False, eq=False)
-class Adaptive(Summarised):
+class Adaptive(Shown):
     """u for one φ, from `solve(problem, phi, tolerance=...)`. `u(points)` are its values,
     `u.d("x")(points)` a derivative; for several unknowns a dictionary.
 

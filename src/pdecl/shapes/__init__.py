@@ -1,6 +1,8 @@
 """Shapes: domains that are no boxes."""
 
 from .domain import Domain as Domain
+from .files import Facets as Facets
+from .files import load as load
 from .patches import ShapeError as ShapeError
 from .primitives import Ball as Ball
 from .primitives import Cuboid as Cuboid

@@ -165,7 +165,8 @@ class Classify:
         suffix = patch.suffix.removeprefix("surface").strip()
         if not suffix:
             return own
-        return (suffix if own[0] == "outer" else f"{own[0]} {suffix}", *own)
+        bare = own[0] == "outer" or patch.suffix != suffix  # groups of a file have names of their own
+        return (suffix if bare else f"{own[0]} {suffix}", *own)
 
     def near(self, piece: Piece, s: np.ndarray, side: float) -> np.ndarray:
         """Which squares (or intervals) of a patch another primitive may cut, or a predicate does."""

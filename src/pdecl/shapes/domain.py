@@ -213,11 +213,9 @@ class ShapeRegion(Region):
         return self._points(take(pool.coords), take(pool.normals), weights, end)
 
     def _points(self, coords: Any, normals: Any, weights: Any, end: tuple[int, int] | None) -> Points:
-        dim, partners = self.box.shape.dim, {}
-        data = {} if self.sides == ((),) else {"normal": normals}
-        for name, shape in self.box.within.items():
-            if name != self.within:
-                data[name] = (shape.distance(coords[:, :dim]) < 0).astype(float)
+        partners, data = {}, self.known(coords)
+        if self.sides != ((),):
+            data["normal"] = normals
         if self.within is not None:
             step = 1e-7 * self.box.shape.size * data["normal"]
             partners = {"within": coords - step, "beyond": coords + step}
@@ -225,6 +223,15 @@ class ShapeRegion(Region):
             here = np.arange(len(self.box.names)) == end[0]
             partners["opposite"] = space(coords).where(here, self.box.bounds[end[0]][1], coords)
         return Points(coords, weights=weights, partners=partners, **data)
+
+    def known(self, coords: Any) -> dict[str, Any]:
+        """Which shapes inside of the domain points are in, as data of theirs."""
+        box, dim = self.box, self.box.shape.dim
+        return {
+            name: (shape.distance(coords[:, :dim]) < 0).astype(float)
+            for name, shape in box.within.items()
+            if name != self.within
+        }
 
     def _pool(self, count: int, end: tuple[int, int] | None) -> tuple[Pool, Strata]:
         level = max(16, 2 ** int(np.ceil(np.log2(count))))

@@ -71,10 +71,12 @@ def simplices(corners: Any, suffix: str = "") -> Patch:
         row = np.minimum(np.searchsorted(ends, first, side="right"), len(ends) - 1)
         start = np.where(row > 0, ends[row - 1], 0.0)
         u = np.clip((first - start) / np.maximum(ends[row] - start, 1e-300), 0, 1)[:, None]
-        here = corners[row]
+        here, v = corners[row], np.asarray(s[:, 1:2])
+        if len(ends) > 1:  # within each, so that a point has one normal
+            u, v = np.clip(u, 1e-6, 1 - 1e-6), np.clip(v, 1e-6, 1 - 1e-6)
         points = (1 - u) * here[:, 0] + u * here[:, 1]
         if here.shape[2] == 3:
-            root, v = np.sqrt(u), np.asarray(s[:, 1:2])
+            root = np.sqrt(u)
             points = (1 - root) * here[:, 0] + root * ((1 - v) * here[:, 1] + v * here[:, 2])
         return points, normals[row], xp.broadcast_to(whole, (len(row),))
 

@@ -256,22 +256,9 @@ class Polygon(Primitive):
         return f"Polygon of {len(self.vertices)} corners"
 
     def distance(self, points: Any) -> Any:
-        return _by_blocks(self._distance, points, len(self.vertices))
-
-    def _distance(self, points: Any) -> Any:
-        xp = space(points, self.vertices)
-        a, b = self.vertices, xp.roll(self.vertices, -1, axis=0)
-        along, off = b - a, points[:, None, :] - a
-        t = xp.clip(xp.sum(off * along, axis=2) / xp.sum(along**2, axis=1), 0, 1)
-        nearest = xp.min(xp.sum((off - t[..., None] * along) ** 2, axis=2), axis=1)
-        # Crossings of a ray to the right.
-        x, y = points[:, :1], points[:, 1:]
-        spans = (a[:, 1] > y) != (b[:, 1] > y)
-        slope = along[:, 1] + (along[:, 1] == 0)
-        crossings = xp.sum(spans & (x < a[:, 0] + (y - a[:, 1]) / slope * along[:, 0]), axis=1)
-        away = nearest > 0
-        length = xp.where(away, xp.sqrt(xp.where(away, nearest, 1.0)), 0.0)
-        return xp.where(crossings % 2 == 1, -length, length)
+        return segment_distance(
+            points, self.vertices, space(self.vertices).roll(self.vertices, -1, axis=0)
+        )
 
     @property
     def bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -371,6 +358,26 @@ def _require_simple(corners: np.ndarray) -> None:
             raise ShapeError(
                 f"Polygon: it intersects itself: side {i + 1} crosses side {others[np.argmax(hit)] + 1}."
             )
+
+
+def segment_distance(points: Any, a: Any, b: Any) -> Any:
+    """Signed distances to closed segments from a to b."""
+    return _by_blocks(lambda x: _segment_distance(x, a, b), points, len(a))
+
+
+def _segment_distance(points: Any, a: Any, b: Any) -> Any:
+    xp = space(points, a, b)
+    along, off = b - a, points[:, None, :] - a
+    t = xp.clip(xp.sum(off * along, axis=2) / xp.sum(along**2, axis=1), 0, 1)
+    nearest = xp.min(xp.sum((off - t[..., None] * along) ** 2, axis=2), axis=1)
+    # Crossings of a ray to the right.
+    x, y = points[:, :1], points[:, 1:]
+    spans = (a[:, 1] > y) != (b[:, 1] > y)
+    slope = along[:, 1] + (along[:, 1] == 0)
+    crossings = xp.sum(spans & (x < a[:, 0] + (y - a[:, 1]) / slope * along[:, 0]), axis=1)
+    away = nearest > 0
+    length = xp.where(away, xp.sqrt(xp.where(away, nearest, 1.0)), 0.0)
+    return xp.where(crossings % 2 == 1, -length, length)
 
 
 def _by_blocks(function: Callable, points: Any, width: int) -> Any:

@@ -199,6 +199,24 @@ def test_two_unknowns_and_derivatives():
     assert "of unknowns" in str(solution)
 
 
+def test_a_flux_has_no_conditions_of_its_own_and_a_coefficient_jumps():
+    """q = a u', q' = −1, a = 10 up to 0.3 and 1 beyond: both conditions are the temperature's."""
+    box = Box(x=(0, 1))
+    a = lambda x: jnp.where(x < 0.3, 10.0, 1.0)
+    conditions = [
+        Fit(lambda w, z, phi: (w.q() / a(z.x) - w.u.d("x"), w.q.d("x") + 1), on=box.interior),
+        Fit(lambda w, z, phi: w.u(), on=box.faces()),
+    ]
+    solution = pdecl.solve(Problem(box, conditions, unknowns=("u", "q")), tolerance=1e-4)
+    x = random_points(box)
+    c = (0.045 / 10 + 0.455) / (0.3 / 10 + 0.7)  # q = c − x, from u(0) = u(1) = 0
+    left = lambda x: (c * x - x**2 / 2) / 10
+    right = lambda x: left(0.3) + c * (x - 0.3) - (x**2 - 0.09) / 2
+    exact = np.where(x < 0.3, left(x), right(x))[:, 0]
+    assert relative(solution(x)["u"], exact) <= solution.error_estimate <= 1e-4
+    assert relative(solution(x)["q"], c - x[:, 0]) <= 1e-4
+
+
 def test_a_point_fixes_the_constant_of_a_pressure():
     """Stokes with u = sin πx cos πy, v = −cos πx sin πy, p = xy: p has a free constant without it."""
     box = Box(x=(0, 1), y=(0, 1))

@@ -95,7 +95,7 @@ class Grid(Space):
         reading, axis = self.reading, self.axes[p]
         given = lambda name: [reading.ends.get((name, axis, side), 0) for side in (0, 1)]
         order, periodic = max(1, reading.orders[u][axis]), axis in reading.periodic
-        conditions = order if periodic else sum(given(u))
+        conditions = order if periodic else reading.conditions(u, axis)
         smooth = max(order, conditions)
         carries = np.any([given(name) for name in self.unknowns], axis=0)
         bounds = reading.problem.domain.bounds[axis]

@@ -17,7 +17,7 @@ from .rows import Equations
 from .slab import ROUNDING, measure
 from .space import Coefficients, Space
 
-_MOST, _MOST_LEVELS = 12000, 15
+_MOST, _MOST_LEVELS = 12000, 30
 # From this many coordinates on, polynomials of a total degree.
 _MANY = 4
 CAUTION = 3.0
@@ -37,6 +37,7 @@ class Levels:
         self.space: Space | None = None
         self.values: Coefficients = {}
         self.tail = np.inf
+        self.changes = dict.fromkeys(reading.problem.unknowns, 0.0)
         self.estimates = dict.fromkeys(reading.problem.unknowns, np.inf)
 
     @property
@@ -46,8 +47,10 @@ class Levels:
     def run(self) -> None:
         """Raises `Stop` where it ends above the tolerance."""
         while max(self.estimates.values()) > self.tolerance:
-            if self.space is not None and (self.space.size > _MOST or self.count >= _MOST_LEVELS):
+            if self.space is not None and self.space.size > _MOST:
                 raise Stop(f"{self.space.size} functions are the most there may be.")
+            if self.count >= _MOST_LEVELS:
+                raise Stop(f"{self.count} levels of refinement are the most there may be.")
             if self.effort.used_up:
                 raise Stop(f"{self.effort.in_words()}.")
             try:
@@ -75,11 +78,16 @@ class Levels:
         tails = space_tails(space, self.values, scale)
         tail = max(1e-300, *(float(np.linalg.norm(e)) for e in tails))
         if self.space is not None:
-            # The change times how the tails fall: the sum of what would follow, with caution.
-            rate = float(np.clip(tail / self.tail, 0.15, 0.7))
+            # The change times how the tails fall: the sum of what would follow, with caution. A jump in
+            # a coefficient may lie between the same nodes as before and change nothing: what earlier
+            # changes have become counts too.
+            falls = min(tail / self.tail, 0.7)
+            rate = max(falls, 0.15)
             share = CAUTION * rate / (1 - rate)
-            changes = {u: rms(space, u, x - before[u]) / scale[u] for u, x in self.values.items()}
-            self.estimates = {u: share * change for u, change in changes.items()}
+            for u, x in self.values.items():
+                change = rms(space, u, x - before[u]) / scale[u]
+                self.changes[u] = max(change, falls * self.changes[u])
+            self.estimates = {u: share * change for u, change in self.changes.items()}
         self.space, self.tail = space, tail
         self.count, self.degree = self.count + 1, self.degree + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")

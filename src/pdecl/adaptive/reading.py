@@ -43,6 +43,15 @@ class Reading:
     owned: dict[int, list[tuple[str, int]]]
     orders: dict[str, list[int]]
 
+    def conditions(self, unknown: str, axis: int) -> int:
+        """How many conditions at the ends of an axis the functions of an unknown are made for: its own,
+        or as many as its order, where those of all unknowns add up to all orders (a flux has none of
+        its own, and the temperature both)."""
+        given = {u: sum(self.ends.get((u, axis, side), 0) for side in (0, 1)) for u in self.orders}
+        orders = {u: k[axis] for u, k in self.orders.items()}
+        enough = sum(given.values()) == sum(orders.values())
+        return orders[unknown] if enough else given[unknown]
+
     @property
     def shape(self) -> Any:
         """The shape of a domain that is no box, or None."""

@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks examples docs/hooks.py
 PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: help demo quick test lint types bench stress mutate clean
+.PHONY: help demo quick test lint types docs gallery bench stress mutate clean
 
 help:           ## show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,6 +45,12 @@ types: $(READY)
 test: $(READY) lint types  ## lint, types and tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+docs: $(READY) ## build the documentation into site/, to be opened as files: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+gallery: $(READY) ## run all examples at full size, and keep their pictures and errors for the documentation
+	$(BIN)/python examples/gallery.py
+
 bench: $(READY) ## time the layer beside the alternatives, write benchmarks/results
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/layer.py
@@ -56,4 +62,4 @@ mutate: $(READY) ## test the tests: 100 mistakes in the solver, derivative, loss
 	$(BIN)/python benchmarks/mutation.py --sample 100
 
 clean:          ## remove what make made
-	rm -rf $(VENV) demo quick stress
+	rm -rf $(VENV) demo quick stress site

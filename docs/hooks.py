@@ -1,0 +1,200 @@
+"""What MkDocs does not do by itself: pages of the gallery and of the API, mathematics without a script,
+and links out of this folder.
+
+- The gallery's pages and notebooks are made from the scripts in examples/gallery/, with the pictures and
+  figures of their last full run (`python examples/gallery.py`), in docs/gallery/.
+- Formulas become MathML here, so that pages need no network and no script for them.
+- A link to a Markdown file elsewhere in the repository leads to a page made of it; one to another file
+  becomes its name.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "src")]
+
+import gallery  # noqa: E402
+
+_LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
+_ELSEWHERE = "repository/"  # pages of files that are not in this folder
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages that are made, and those of files elsewhere that pages link to."""
+    shown = gallery.examples()
+    results = json.loads((DOCS / "gallery" / "results.json").read_text())
+    made = {f"gallery/{e.name}.md": _example(e, results[e.name]) for e in shown if e.name in results}
+    made |= {f"gallery/{e.name}.ipynb": _notebook(e) for e in shown}
+    made["gallery/index.md"] = _index([e for e in shown if e.name in results], results)
+    made["api.md"] = _api()
+    waiting = [(name, text) for name, text in made.items() if name.endswith(".md")]
+    waiting += [(f.src_uri, Path(f.abs_src_path).read_text()) for f in files.documentation_pages()]
+    while waiting:
+        name, text = waiting.pop()
+        for path in _elsewhere(name, text):
+            page = _ELSEWHERE + str(path.relative_to(ROOT))
+            if page not in made:
+                made[page] = path.read_text()
+                waiting.append((page, made[page]))
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    for path in (ROOT / "benchmarks" / "results").glob("*.png"):
+        name = f"{_ELSEWHERE}benchmarks/results/{path.name}"
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links out of the folder: to the page that was made of the file, or just its name."""
+    here = _place(page.file.src_uri).parent
+
+    def led(link: re.Match[str]) -> str:
+        words, target, anchor = link.group(1), link.group(2), link.group(3) or ""
+        path = _resolved(here, target)
+        if path is None or path.is_relative_to(DOCS):
+            return link.group(0)
+        if path.suffix != ".md":
+            return words if words.startswith("`") else f"`{path.relative_to(ROOT)}`"
+        to = os.path.relpath(_ELSEWHERE + str(path.relative_to(ROOT)), Path(page.file.src_uri).parent)
+        return f"[{words}]({to}{anchor})"
+
+    return _LINK.sub(led, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Formulas as MathML."""
+    html = re.sub(
+        r'<span class="arithmatex">\\\((.*?)\\\)</span>',
+        lambda m: _formula(m, "inline"),
+        html,
+        flags=re.DOTALL,
+    )
+    return re.sub(
+        r'<div class="arithmatex">\\\[(.*?)\\\]</div>',
+        lambda m: _formula(m, "block"),
+        html,
+        flags=re.DOTALL,
+    )
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """The stand-in for a worker is our own file, not one from the network."""
+    here = os.path.relpath("worker.js", os.path.dirname(page.url) or ".")
+    return output.replace("https://unpkg.com/iframe-worker/shim", here)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    return output_content.replace("https://unpkg.com/iframe-worker/shim", "worker.js")
+
+
+def _formula(match: re.Match[str], display: str) -> str:
+    return convert(unescape(match.group(1)).strip(), display=display)
+
+
+def _place(name: str) -> Path:
+    """Where the text of a page is in the repository."""
+    return ROOT / name.removeprefix(_ELSEWHERE) if name.startswith(_ELSEWHERE) else DOCS / name
+
+
+def _resolved(here: Path, target: str) -> Path | None:
+    path = Path(os.path.normpath(here / target))
+    return path if "://" not in target and path.is_relative_to(ROOT) and path.exists() else None
+
+
+def _elsewhere(name: str, text: str) -> Iterable[Path]:
+    """Markdown files outside of this folder that a page links to."""
+    for _, target, _ in _LINK.findall(text):
+        path = _resolved(_place(name).parent, target)
+        if path is not None and path.suffix == ".md" and not path.is_relative_to(DOCS):
+            yield path
+
+
+# --- the gallery
+def _example(example: gallery.Example, result: dict[str, Any]) -> str:
+    """A page: mathematics, code, picture, error and seconds, what to change next."""
+    facts = f"**{example.statement}** · {', '.join(example.kind)} · {example.dimensions}"
+    numbers = (
+        f"Relative error {result['error']:.1e}, {result['seconds']:.0f} s on two cores with compilation"
+    )
+    parts = [f"# {example.title}", facts, f"![{example.title}]({example.name}.png)", numbers + "."]
+    parts += [text if sort == "text" else f"```python\n{text}\n```" for sort, text in example.cells]
+    printed = result.get("printed", "").strip()
+    if printed:
+        parts.append(f"It printed\n\n```text\n{printed}\n```")
+    parts.append(f"[As a notebook]({example.name}.ipynb) · [all examples](index.md)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _index(shown: list[gallery.Example], results: dict[str, Any]) -> str:
+    """Thumbnails with a choice of kinds, and a table."""
+    kinds = sorted({kind for example in shown for kind in example.kind})
+    choice = "".join(f'<button data-kind="{escape(kind)}">{escape(kind)}</button>' for kind in kinds)
+    cards = "".join(
+        f'<a class="card" href="{e.name}.html" data-kinds="{escape("|".join(e.kind))}">'
+        f'<img src="{e.name}.png" alt="" loading="lazy"><b>{escape(e.title)}</b>'
+        f"<span>{escape(e.statement)}</span></a>"
+        for e in shown
+    )
+    rows = "\n".join(_row(e, results[e.name]) for e in shown)
+    return (DOCS / "gallery" / "head.md").read_text() + (
+        f'\n<div class="kinds"><button data-kind="">all</button>{choice}</div>\n'
+        f'<div class="cards">{cards}</div>\n<script src="choose.js"></script>\n\n'
+        "| example | statement | dimensions | kind | relative error | seconds |\n"
+        f"| --- | --- | --- | --- | --- | --- |\n{rows}\n"
+    )
+
+
+def _row(e: gallery.Example, result: dict[str, Any]) -> str:
+    statement = e.statement.replace("|", "\\|")
+    cells = [f"[{e.title}]({e.name}.md)", statement, e.dimensions, ", ".join(e.kind)]
+    return " | ".join(["", *cells, f"{result['error']:.1e}", f"{result['seconds']:.0f}", ""]).strip()
+
+
+def _notebook(example: gallery.Example) -> str:
+    def cell(sort: str, text: str) -> dict[str, Any]:
+        source = text.splitlines(keepends=True)
+        if sort == "text":
+            return {"cell_type": "markdown", "metadata": {}, "source": source}
+        return {
+            "cell_type": "code",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+
+    cells = [cell("text", f"# {example.title}"), *(cell(*c) for c in example.cells)]
+    head = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": head, "cells": cells}, indent=1)
+
+
+# --- the API
+def _api() -> str:
+    """One entry for each public name, in the order of the modules."""
+    import pdecl
+
+    head = (
+        "# API\n\nEverything that is public: the names of `pdecl`, networks in `pdecl.nn`, solvers in "
+        "`pdecl.solvers`. What is not on this page may change without notice.\n"
+    )
+    parts = [head]
+    for module, title in ((pdecl, "pdecl"), (pdecl.nn, "pdecl.nn"), (pdecl.solvers, "pdecl.solvers")):
+        names = sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))
+        parts.append(f"## {title}\n")
+        parts += [f"::: {_home(getattr(module, name), name)}\n" for name in names]
+    return "\n".join(parts)
+
+
+def _home(thing: Any, name: str) -> str:
+    return f"{thing.__module__}.{getattr(thing, '__name__', name)}"

@@ -1,0 +1,83 @@
+# title: What is it made of? (an unknown coefficient)
+# statement: (a(x) u')' + 1 = 0, a from u
+# kind: inverse, gradients, basis
+# dimensions: 1
+# quick: starts = 2
+
+# %% [markdown]
+# A rod is heated evenly, its temperature is measured at 30 places with 1% noise. How does it conduct?
+#
+# $$(a(x)\,u')' + 1 = 0, \qquad u(0) = u(1) = 0, \qquad a = \exp\Bigl(\sum_{j=0}^{4} \varphi_j \cos j\pi x\Bigr).$$
+#
+# Each guess of φ is one solve, and the derivative of its answer with respect to φ goes through the layer. Least squares from several
+# starts ends at the same place; the curvature there says how well each part of $a$ is known.
+
+# %%
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import matplotlib.pyplot as plt
+import numpy as np
+from _shared import relative_error
+from scipy.optimize import least_squares
+
+import pdecl
+
+jax.config.update("jax_enable_x64", True)
+starts = 8
+box = pdecl.Box(x=(0, 1))
+modes = lambda x: jnp.cos(jnp.arange(5) * jnp.pi * x)
+conducts = lambda phi, x: jnp.exp(phi @ modes(x))
+slope = jax.grad(conducts, argnums=1)
+equation = lambda u, z, phi: conducts(phi, z.x) * u.d("x", "x") + slope(phi, z.x) * u.d("x") + 1
+problem = pdecl.Problem(
+    box,
+    [
+        pdecl.Fit(equation, on=box.interior, name="heat"),
+        pdecl.Fit(lambda u, z, phi: u(), on=box.faces("x"), weight=100.0, name="ends"),
+    ],
+    parameter=lambda key: 0.5 * jr.normal(key, (5,)),
+)
+basis = pdecl.nn.MLP(problem, size=40, width=40, depth=1, key=jr.key(0))
+sensors = jnp.linspace(0.02, 0.98, 30)[:, None]
+truth = jnp.array([0.3, 0.5, -0.4, 0.0, 0.2])
+
+# %% [markdown]
+# The measurements come from another method: two integrations on a fine mesh, and noise.
+
+# %%
+x = np.linspace(0, 1, 20001)
+a = np.exp(np.asarray(jax.vmap(modes)(jnp.asarray(x))) @ np.asarray(truth))
+integral = lambda y: np.concatenate([[0], np.cumsum((y[1:] + y[:-1]) / 2) * (x[1] - x[0])])
+one, other = integral(x / a), integral(1 / a)
+u = one[-1] / other[-1] * other - one
+noise = 0.01 * u.max()
+measured = np.interp(sensors[:, 0], x, u) + noise * np.random.default_rng(0).normal(size=30)
+
+answer = lambda phi: pdecl.solve(problem, basis, phi, throw=False)(sensors)
+misfit = jax.jit(lambda phi: jnp.concatenate([(answer(phi) - measured) / noise, phi / 0.5]))
+slopes = jax.jit(jax.jacfwd(misfit))
+found = [
+    least_squares(
+        lambda p: np.asarray(misfit(p)), problem.parameter(jr.key(i)), lambda p: np.asarray(slopes(p))
+    )
+    for i in range(starts)
+]
+best = min(found, key=lambda result: result.cost)
+print("costs of all starts:", [round(result.cost, 3) for result in found])
+spread = np.linalg.inv(best.jac.T @ best.jac)
+wave = np.asarray(jax.vmap(modes)(jnp.asarray(x)))
+mean, sd = wave @ best.x, np.sqrt(np.einsum("ij,jk,ik->i", wave, spread, wave))
+error = relative_error(np.exp(mean), a)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+left.plot(x, u)
+left.plot(sensors, measured, "k.", markersize=4)
+left.set(title="temperature and sensors", xlabel="x")
+right.plot(x, a, "k:", label="true a")
+right.plot(x, np.exp(mean), label="found")
+right.fill_between(x, np.exp(mean - 2 * sd), np.exp(mean + 2 * sd), alpha=0.3, label="± 2 deviations")
+right.legend()
+right.set(xlabel="x")
+
+# %% [markdown]
+# **Change next:** fewer sensors, more noise: the band widens where nothing is measured.

@@ -16,6 +16,7 @@ from pdecl.shapes import (
     Domain,
     Ellipse,
     HalfSpace,
+    MovingDomain,
     Polygon,
     Rectangle,
     ShapeError,
@@ -327,3 +328,50 @@ def test_a_solution_goes_to_paraview_and_xarray(tmp_path):
     data = solution.to_xarray(21)
     assert np.isnan(data.u.sel(x=0, y=0, method="nearest"))
     assert float(data.u.sel(x=0, y=-2)) == pytest.approx(np.log(2))
+
+
+def channel(phi):
+    return Rectangle((0, 0), (2, 1)) - Disk(phi["at"], phi["r"]) - Ellipse((1.5, 0.5), (0.1, 0.2))
+
+
+REFERENCE = {"at": jnp.asarray([0.5, 0.5]), "r": jnp.asarray(0.15)}
+
+
+def test_phi_moves_the_boundary_and_points_follow():
+    domain = MovingDomain(channel, REFERENCE)
+    phi = {"at": jnp.asarray([0.6, 0.55]), "r": jnp.asarray(0.2)}
+    shape = channel(phi)
+    drawn = (domain.interior.draw(None, 300), domain.boundary().draw(None, 120))
+    inside, around = domain.placed(drawn, phi)
+    assert np.all(shape.distance(np.asarray(inside.coords)) < 0)
+    assert np.max(np.abs(shape.distance(np.asarray(around.coords)))) < 1e-12
+    assert float(inside.weights.sum()) == pytest.approx(shape.measure, rel=2e-3)
+    assert float(around.weights.sum()) == pytest.approx(shape.boundary_measure, rel=1e-3)
+    ahead = np.asarray(around.coords + 1e-4 * around.data["normal"])
+    assert np.all(shape.distance(ahead) > 0)
+    area = lambda phi: jnp.sum(domain.placed(drawn[:1], phi)[0].weights)
+    slope = jax.grad(area)(phi)
+    assert float(slope["r"]) == pytest.approx(-2 * PI * 0.2, rel=0.03)
+    np.testing.assert_allclose(slope["at"], 0, atol=0.03)
+    assert domain.placed((inside,), phi)[0] is inside
+    with pytest.raises(ShapeError, match=r"intersect itself: '(hole 1|hole 2)'"):
+        domain.placed(drawn[:1], {"at": jnp.asarray([1.4, 0.5]), "r": jnp.asarray(0.2)})
+
+
+def test_a_solution_is_differentiated_with_respect_to_its_shape():
+    ring = lambda phi: Disk((0, 0), 2) - Disk((0, 0), phi)
+    domain = MovingDomain(ring, jnp.asarray(1.0))
+    laplace = lambda u, z, phi: u.d("x", "x") + u.d("y", "y")
+    problem = pdecl.Problem(
+        domain,
+        [
+            pdecl.Fit(laplace, on=domain.interior),
+            pdecl.Fit(lambda u, z, phi: u() - 1, on=domain.boundary("outer")),
+            pdecl.Fit(lambda u, z, phi: u(), on=domain.boundary("hole 1")),
+        ],
+    )
+    basis = lambda x, phi: jnp.stack([jnp.ones(()), 0.5 * jnp.log(x @ x), x[0] ** 2])
+    solve = lambda r: pdecl.solve(problem, basis, r, throw=False).weights[1]
+    value, slope = jax.jit(jax.value_and_grad(solve))(jnp.asarray(0.8))
+    assert float(value) == pytest.approx(1 / np.log(2.5), rel=1e-6)
+    assert float(slope) == pytest.approx(1 / (0.8 * np.log(2.5) ** 2), rel=1e-6)

@@ -94,6 +94,10 @@ class Box:
         slack = 1e-9 * (high - low)
         return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
 
+    def placed(self, sets: Sequence[Points], phi: Any) -> tuple[Points, ...]:
+        """Points where φ puts them: of a box, where they are."""
+        return tuple(sets)
+
     def axis(self, name: str) -> int:
         if not isinstance(name, str):
             raise TypeError(

@@ -18,7 +18,7 @@ from .condition import asks_for, describe, local, located
 from .domain import Region
 from .points import Points
 from .rules import Uniform, tensor
-from .shapes import Domain
+from .shapes import Domain, MovingDomain
 from .shapes.domain import ShapeRegion
 from .summary import Summarised
 
@@ -50,7 +50,7 @@ class Shown(Summarised):
         if unknown is not None and unknown not in self.problem.unknowns:
             known = ", ".join(self.problem.unknowns)
             raise ValueError(f"plot: there is no unknown {unknown!r}; there are {known}.")
-        panels = _panels(self.problem.domain, dict(at or {}))
+        panels = _panels(_domain(self), dict(at or {}))
         axes = _axes(ax, len(names), len(panels))
         for row, name in zip(axes, names, strict=True):
             drawn = [_draw(one, self, name, panel) for one, panel in zip(row, panels, strict=True)]
@@ -91,7 +91,7 @@ class Shown(Summarised):
         except ImportError as error:
             raise ImportError("to_vtu: meshio is missing: pip install 'pdecl[shapes]'.") from error
 
-        domain = self.problem.domain
+        domain = _domain(self)
         space, fixed = _space(domain), dict(at or {})
         for name in fixed:
             domain.axis(name)
@@ -166,6 +166,12 @@ def plot_problem(problem: Any, ax: Any = None, size: int = 200) -> Any:
     return ax
 
 
+def _domain(solution: Any) -> Any:
+    """The domain of a solution's φ."""
+    domain = solution.problem.domain
+    return domain.at(solution.phi) if isinstance(domain, MovingDomain) else domain
+
+
 def _space(domain: Any) -> list[int]:
     """The axes of space: a shape's own; of a box all but t."""
     if isinstance(domain, Domain):
@@ -223,7 +229,7 @@ def _inches(rows: int, columns: int) -> tuple[float, float]:
 
 def _draw(ax: Any, solution: Any, unknown: str, panel: tuple[list[int], dict[int, float]]) -> Any:
     """A line, or a map, which is returned."""
-    domain, (shown, held) = solution.problem.domain, panel
+    domain, (shown, held) = _domain(solution), panel
     names = domain.names
     several = 400 if len(shown) == 1 else _ASIDE
     bounds = [domain.bounds[axis] for axis in shown]
@@ -270,7 +276,7 @@ def _require_one(solution: Any) -> None:
 
 def _fields(solution: Any, coords: np.ndarray, *by: str) -> dict[str, np.ndarray]:
     """Each unknown, or a derivative, at points; NaN outside of the domain."""
-    inside = ~solution.problem.domain.outside(coords)
+    inside = ~_domain(solution).outside(coords)
     if not inside.any():
         raise ValueError("none of these points is inside of the domain.")
     found, unknowns = solution.d(*by)(coords[inside]), solution.problem.unknowns

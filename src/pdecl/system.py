@@ -235,6 +235,7 @@ def build(
 
     With `whole`, all that any condition reads is evaluated in the interior too.
     """
+    sets = problem.domain.placed(sets, phi)
     basis = bases.specialise(basis, phi)
     plan = make_plan(problem, basis, phi, sets)
     if whole:

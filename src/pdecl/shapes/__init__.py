@@ -3,6 +3,7 @@
 from .domain import Domain as Domain
 from .files import Facets as Facets
 from .files import load as load
+from .moving import MovingDomain as MovingDomain
 from .patches import ShapeError as ShapeError
 from .primitives import Ball as Ball
 from .primitives import Cuboid as Cuboid

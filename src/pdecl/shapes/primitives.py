@@ -21,11 +21,10 @@ class Ball(Primitive):
     kind = "ball"
 
     def __init__(self, centre: Vector, radius: Any, part: str | None = None):
-        self.centre, self.radius, self.part = _vector("Ball: centre", centre), radius, part
+        self.centre, self.radius, self.part = _vector("Ball: centre", centre), _plain(radius), part
         self.dim = len(self.centre)
         _positive("Ball: radius", radius)
-        radius = _known(radius)
-        self.exact = float(sphere_area(self.dim) / self.dim * radius**self.dim)
+        self.exact = float(sphere_area(self.dim) / self.dim * _known(radius) ** self.dim)
 
     def __repr__(self) -> str:
         return f"Ball({_short(self.centre)}, {_short(self.radius)})"
@@ -40,6 +39,10 @@ class Ball(Primitive):
 
     def extent(self) -> tuple[np.ndarray, Any]:
         return _known(self.centre), float(_known(self.radius))
+
+    def carry(self, before: "Ball", points: Any) -> Any:
+        """Points of the ball `before` where they are in this one."""
+        return self.centre + (points - before.centre) * (self.radius / before.radius)
 
     def patches(self, reach: float, middle: Any) -> list[Patch]:
         def at(s: Any) -> tuple[Any, Any, Any]:
@@ -65,7 +68,7 @@ class Ellipse(Primitive):
 
     def __init__(self, centre: Vector, axes: Vector, angle: Any = 0.0, part: str | None = None):
         self.centre, self.axes = _vector("Ellipse: centre", centre), _vector("Ellipse: axes", axes)
-        self.angle, self.part, self.dim = angle, part, len(self.centre)
+        self.angle, self.part, self.dim = _plain(angle), part, len(self.centre)
         _positive("Ellipse: axes", self.axes)
         if len(self.axes) != self.dim:
             raise ValueError(f"Ellipse: {len(self.axes)} axes for {self.dim} coordinates.")
@@ -98,6 +101,10 @@ class Ellipse(Primitive):
             reach = np.sqrt(np.asarray([[c * c, s * s], [s * s, c * c]]) @ reach**2)
         return centre - reach, centre + reach
 
+    def carry(self, before: "Ellipse", points: Any) -> Any:
+        straight = before._turned(points - before.centre, -before.angle)
+        return self.centre + self._turned(straight * (self.axes / before.axes), self.angle)
+
     def patches(self, reach: float, middle: Any) -> list[Patch]:
         def at(s: Any) -> tuple[Any, Any, Any]:
             xp, unit = space(s, self.centre, self.axes, self.angle), sphere(self.dim, s)
@@ -126,7 +133,8 @@ class Cuboid(Primitive):
         self.part, self.dim = part, len(self.low)
         if len(self.high) != self.dim:
             raise ValueError(f"Cuboid: corners of {self.dim} and {len(self.high)} coordinates.")
-        size = _known(self.high) - _known(self.low)
+        known = not isinstance(self.high - self.low, jax.core.Tracer)
+        size = _known(self.high) - _known(self.low) if known else np.ones(self.dim)
         if not np.all(size > 0):
             raise ShapeError(f"Cuboid: empty: it must run from low to high; found {low} and {high}.")
         self.exact = float(np.prod(size))
@@ -143,6 +151,10 @@ class Cuboid(Primitive):
     @property
     def bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
         return _known(self.low), _known(self.high)
+
+    def carry(self, before: "Cuboid", points: Any) -> Any:
+        share = (points - before.low) / (before.high - before.low)
+        return self.low + share * (self.high - self.low)
 
     def patches(self, reach: float, middle: Any) -> list[Patch]:
         return [self._side(axis, end) for axis in range(self.dim) for end in (0, 1)]
@@ -233,7 +245,7 @@ class Polygon(Primitive):
         names: Sequence[str] | None = None,
         part: str | None = None,
     ):
-        self.vertices = corners if isinstance(corners, jax.Array) else np.asarray(corners, float)
+        self.vertices = _plain(corners)
         self.part, self.dim = part, 2
         known = _known(self.vertices)
         if known.ndim != 2 or known.shape[1] != 2 or len(known) < 3:
@@ -242,6 +254,9 @@ class Polygon(Primitive):
             raise ShapeError("Polygon: corners must be finite numbers.")
         if np.array_equal(known[0], known[-1]):
             self.vertices, known = self.vertices[:-1], known[:-1]
+        if isinstance(corners, jax.core.Tracer):
+            self.exact, self.side_names = None, list(names or ())
+            return  # taken to run anticlockwise
         ahead = np.roll(known, -1, axis=0)
         area = float(np.sum(known[:, 0] * ahead[:, 1] - known[:, 1] * ahead[:, 0]) / 2)
         _require_simple(known)
@@ -264,6 +279,18 @@ class Polygon(Primitive):
     def bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
         known = _known(self.vertices)
         return known.min(axis=0), known.max(axis=0)
+
+    def carry(self, before: "Polygon", points: Any) -> Any:
+        """Along the side that is nearest."""
+        xp = space(points, self.vertices)
+        a, b = before.vertices, np.roll(before.vertices, -1, axis=0)
+        along, off = b - a, points[:, None, :] - a
+        t = xp.sum(off * along, axis=2) / np.sum(along**2, axis=1)
+        near = xp.sum((off - xp.clip(t, 0, 1)[..., None] * along) ** 2, axis=2)
+        side = xp.argmin(near, axis=1)
+        here = xp.take_along_axis(t, side[:, None], 1)
+        ahead = xp.roll(self.vertices, -1, axis=0)
+        return self.vertices[side] + here * (ahead - self.vertices)[side]
 
     def patches(self, reach: float, middle: Any) -> list[Patch]:
         xp = space(self.vertices)
@@ -396,10 +423,10 @@ def _norm(x: Any) -> Any:
 
 
 def _vector(name: str, x: Any) -> Any:
-    if isinstance(x, jax.Array):
+    if isinstance(x, jax.core.Tracer):
         return x
     try:
-        vector = space(*x).asarray(x) if space(*x) is not np else np.asarray(x, float)
+        vector = _plain(space(*x).asarray(x)) if space(*x) is not np else np.asarray(x, float)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be a list of numbers; found {found(x)}.") from error
     if vector.ndim != 1 or len(vector) < 2:
@@ -407,6 +434,11 @@ def _vector(name: str, x: Any) -> Any:
     if not np.all(np.isfinite(_known(vector))):
         raise ShapeError(f"{name} has entries that are NaN or infinite: {x!r}.")
     return vector
+
+
+def _plain(x: Any) -> Any:
+    """NumPy's, where the numbers are known."""
+    return x if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
 def _known(x: Any) -> Any:

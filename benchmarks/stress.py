@@ -9,9 +9,11 @@ still for ever, sometimes. How often depends on the number of threads, here by P
 else the machine does, here a process for each core that only counts. A command is a process for each
 run; a verb is run many times in one process, after its compilation.
 
-A process that has made no run and used no processor for `--still` seconds, or made no run for thirty
-times as long, stands still. Its native stack is written into `--out` (by gdb, else py-spy, else what
-Linux tells of its threads), it is killed, and a new one makes the rest of the runs, up to three times.
+A process stands still that has made no run and used no processor for `--still` seconds. Where a progress
+bar is drawn beside, so does one that made no run in thirty times as long and got less than a tenth of
+a processor, or that made none in as many seconds of one: a busy machine gives them late. Its native
+stack is written into `--out` (by gdb, else py-spy, else what Linux tells of its threads), it is killed,
+and a new one makes the rest of the runs, up to three times.
 The exit status is 1 if any stood still or failed, or the time was up.
 """
 
@@ -34,7 +36,7 @@ from stress_cases import COMMANDS, RARE, VERBS
 THREADS = (2, 3, 4)
 _TRIES = 3  # processes for the runs of one row of the table
 _SHARE = 8  # runs of a verb for one of those that take long
-_PATIENCE = 30
+_PATIENCE, _LEAST = 30, 0.1
 _FRAMES = 40
 
 
@@ -175,15 +177,20 @@ class _Progress:
 def _wait(process: subprocess.Popen[bytes], watched: _Progress, still: float, end: float) -> str:
     """Until a process ends, or the time does; how it stands still, if it does."""
     used, worked = 0.0, time.monotonic()
+    count, before = 0, 0.0  # runs, and the seconds of a processor that they took
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.2)
         now, seconds = time.monotonic(), _processor_seconds(process.pid)
+        spent = now if seconds is None else seconds
         if seconds is None or seconds > used + 0.05:
             used, worked = seconds or 0.0, now
+        if watched.count > count:
+            count, before = watched.count, spent
         if now - max(worked, watched.last) > still:
             return f"without any work for {still:g} s"
-        if now - watched.last > _PATIENCE * still:
-            return f"busy without a run for {_PATIENCE * still:g} s"
+        busy, since = spent - before, now - watched.last
+        if busy > _PATIENCE * still or since > max(_PATIENCE * still, busy / _LEAST):
+            return f"without a run for {since:.0f} s, {busy:.0f} s of a processor"
     return ""
 
 

@@ -2,10 +2,12 @@
 on what is kept and how to go on.
 
 Python's handler of a signal raises `KeyboardInterrupt` in the main thread, which closes files on its way
-out. It does not run while that thread is inside XLA, and a long solve is one call of it. So the signal
-also reaches a second thread, by the file descriptor that the interpreter writes signals to; if the
-process has not ended `GRACE` seconds later, that thread ends it. What is on the disk by then stays as it
-does when a process is killed. A second signal ends the process at once.
+out. It does not run while that thread is inside XLA, and a long solve is one call of it; and what it
+raises inside a destructor, or a callback of a weak reference, is printed and lost. So the signal also
+reaches a second thread, by the file descriptor that the interpreter writes signals to; if the process
+has not ended `GRACE` seconds later, that thread ends it. What is on the disk by then stays as it does
+when a process is killed. A second signal ends the process at once, from that thread alone: it must not
+disturb what the first has begun.
 """
 
 import functools
@@ -35,9 +37,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Command:
-    """What the command that runs would say if it were interrupted now."""
+    """What the command that runs would say if it were interrupted now, and whether it is a process of
+    its own, which ends without clean-up then: XLA would first finish what it has begun."""
 
-    words = ""
+    words, alone = "", False
 
 
 def resumes(words: str) -> None:
@@ -51,27 +54,25 @@ def interruptible(command: Callable[_P, None]) -> Callable[_P, None]:
     @functools.wraps(command)
     def run(*arguments: _P.args, **options: _P.kwargs) -> None:
         resumes("Nothing was written; the same command begins anew.")
-        try:
-            with _watched():
+        with _watched():
+            try:
                 command(*arguments, **options)
-        except Interrupted as interrupted:
-            typer.echo(_sentence(), err=True)
-            raise typer.Exit(STATUS[interrupted.number]) from None
+            except Interrupted as interrupted:
+                typer.echo(_sentence(), err=True)
+                status = STATUS[interrupted.number]
+                if _Command.alone:
+                    _leave(status)
+                raise typer.Exit(status) from None
 
     return run
 
 
 class Commands(typer.Typer):
-    """The commands of a process of their own, which an interrupted one ends without clean-up: XLA would
-    first finish what it has begun."""
+    """The commands of a process of their own."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        try:
-            return super().__call__(*arguments, **options)
-        except SystemExit as end:
-            if end.code in STATUS.values():
-                _leave(int(end.code or 0))
-            raise
+        _Command.alone = True
+        return super().__call__(*arguments, **options)
 
 
 @contextmanager
@@ -83,6 +84,7 @@ def _watched() -> Iterator[None]:
     os.set_blocking(wakes, False)
     before = {number: signal.signal(number, _interrupt) for number in STATUS}
     woken = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    lost, sys.unraisablehook = sys.unraisablehook, _said_by_the_watcher
     watcher = threading.Thread(target=_watch, args=(heard,), daemon=True)
     watcher.start()
     try:
@@ -91,12 +93,21 @@ def _watched() -> Iterator[None]:
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = lost
         os.close(wakes)
         watcher.join(GRACE)
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
+    for each in STATUS:
+        signal.signal(each, lambda *_: None)  # a second one is for the watcher alone
     raise Interrupted(number)
+
+
+def _said_by_the_watcher(lost: Any) -> None:
+    """Of an interruption that went nowhere there is nothing to print: `_watch` will end the process."""
+    if not isinstance(lost.exc_value, Interrupted):
+        sys.__unraisablehook__(lost)
 
 
 def _watch(heard: int) -> None:

@@ -149,7 +149,7 @@ class _Softened(System):
 
     share: Any = 1.0
     # For each condition that has any: its equation without them, r(0) and ∂r/∂v(0), at each point.
-    straight: tuple[tuple[Float[Array, "n rows"], Float[Array, "n rows k"]] | None, ...] = ()
+    straight: tuple[tuple[Float[Array, "_n _rows"], Float[Array, "_n _rows _k"]] | None, ...] = ()
 
     def per_point(self, index: int, transform: Callable = lambda f: f) -> Callable:
         straight = self.straight[index]

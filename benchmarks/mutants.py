@@ -204,4 +204,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "_rounds",
         "zeros_like → ones_like",
     ): "where an iteration starts has no say",
+    (
+        "solvers/base.py",
+        "smallest_eigenvalue",
+        "** → *",
+    ): "any vector with a part along the eigenvector will do",
 }

@@ -56,9 +56,10 @@ _LINEAR_KINDS = _gradients("tall fit", "wide fit", "wide equalities", "equalitie
 _NONLINEAR_KINDS = _gradients("nonlinear fit", "nonlinear equalities", "convex energy")
 TESTS: dict[str, tuple[str, ...]] = {
     "affine.py": ("tests/test_affine.py",),
-    "batching.py": (*_SOLVES, _SOLVERS, *_gradients("nonlinear fit")),
+    "batching.py": ("tests/test_batching.py", *_SOLVES, _SOLVERS, *_gradients("nonlinear fit")),
     "gram.py": (_KKT, _NEARLY, _SOLVERS, *_SOLVES, *_LINEAR_KINDS),
     "implicit.py": (
+        f"{_SOLVERS}::test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size",
         "tests/test_gradients.py::test_a_derivative_that_could_not_be_computed_is_nan",
         *_NONLINEAR_KINDS,
         "tests/test_gradients.py::test_a_gradient_of_a_gradient",
@@ -85,13 +86,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
     "solvers/cholesky.py": (_KKT, _SOLVERS),
-    "solvers/starts.py": ("tests/test_starts.py",),
+    "solvers/starts.py": ("tests/test_search.py", "tests/test_starts.py"),
     "lapack.py": (
         "tests/test_programs.py::test_a_batch_is_what_each_is",
         "tests/test_programs.py::test_eigenvalues_and_vectors_have_derivatives",
     ),
     "residual.py": ("tests/test_residual.py",),
     "solvers/gauss_newton.py": (
+        "tests/test_search.py",
         "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses",
         f"{_ERRORS}::TestSolve",
         "tests/test_manufactured.py::test_nonlinear_poisson", *_NONLINEAR_KINDS,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import jax
+import programs
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -37,6 +38,7 @@ settings.load_profile("seeded")
 gc.set_threshold(200_000, 20, 100)  # tracing makes many small objects, and little of it is garbage
 jax.config.update("jax_enable_x64", True)
 install_import_hook("pdecl", "boundaries.checked")
+programs.watch()
 
 
 def pytest_collection_finish():

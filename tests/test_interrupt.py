@@ -1,5 +1,6 @@
 """Every command ends soon after Ctrl-C or SIGTERM, says how to go on, and what it wrote can be used."""
 
+import importlib.util
 import os
 import re
 import signal
@@ -168,7 +169,8 @@ def test_what_an_interrupted_command_leaves_is_no_obstacle(folder, ended):
 
 QUICK = """
 import os, signal, sys, time
-from pdecl.cli import app
+import pdecl.environment, pdecl.runs
+from pdecl_cli import app
 
 number, words = int(sys.argv.pop(1)), sys.argv[1:]
 
@@ -176,8 +178,7 @@ def busy(*_):
     os.kill(os.getpid(), number)
     time.sleep(60)
 
-sys.modules["pdecl.cli.info"].environment = busy
-sys.modules["pdecl.cli.results"].run_folders.find = busy
+pdecl.environment.environment = pdecl.runs.find = busy
 app()
 """
 
@@ -234,7 +235,7 @@ app()
 def test_a_second_signal_and_one_that_is_lost(how, grace, closed):
     """Files are closed after the first; a second, or the end of the grace, ends the process at once. One
     that comes inside a callback goes nowhere in the main thread, and no traceback tells of it."""
-    source = sys.modules["pdecl.cli.interrupt"].__file__
+    source = importlib.util.find_spec("pdecl_cli.interrupt").origin
     program = [sys.executable, "-c", DISTURBED, source, str(grace), how]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=50)
     assert ended.returncode == 130

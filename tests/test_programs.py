@@ -61,6 +61,22 @@ def test_what_is_looked_for_is_seen():
     assert not blocking(jax.jit(jnp.linalg.cholesky).lower(jnp.eye(4)).as_text())
 
 
+def test_no_program_of_the_package_is_compiled_that_blocks():
+    """See `programs.watch`: all tests look at what they compile. Here a condition factorises a batch."""
+    box = pdecl.Box(x=(0, 1))
+    root = lambda x: jnp.linalg.cholesky((1 + x**2) * jnp.eye(2))[0, 0]
+    problem = pdecl.Problem(box, [pdecl.Fit(lambda u, z, phi: u() - root(z.x), on=box.interior)])
+    with pytest.raises(AssertionError, match=r"may stand still.*lapack_dpotrf"):
+        pdecl.solve(problem, lambda x, phi: jnp.stack([x[0]]))
+
+
+def test_proposed_weights_are_looked_at():
+    """As `solve`, with no solve: what is measured of them is compiled."""
+    problem = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["nonlinear fit and equalities"])
+    proposed = jax.vmap(lambda phi: pdecl.propose(problem, functions(network()), phi))(batched(PHI))
+    assert np.isfinite(proposed.relative_residual["Fit 0"]).all()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_solve_and_its_derivatives(kind):
     inputs = batched((network(), PHI))
@@ -166,7 +182,7 @@ def test_a_step_of_training(optimiser, programs_of):
     assert not [line for text in texts for line in blocking(text)]
 
 
-@pytest.mark.parametrize("problem", ["burgers", "convection", "darcy"])
+@pytest.mark.parametrize("problem", ["burgers", "convection", "convection-fast", "darcy"])
 def test_a_shipped_basis_and_its_bound(problem):
     trained = pdecl.load(problem)
     phi = jnp.asarray(trained.law.sample(0, BATCH))

@@ -14,7 +14,7 @@ import pytest
 
 import pdecl
 from pdecl.residual import relative_residuals
-from pdecl.solvers import gauss_newton, starts
+from pdecl.solvers import GaussNewton, gauss_newton, starts
 from pdecl.solvers.quadratic import softness
 from pdecl.system import build, linearise
 
@@ -41,7 +41,7 @@ CONDITIONS = {
 }
 EQUALITY = {"fit and straight equalities": straight, "fit and bent equalities": bent}
 RIDGE = np.array([0.01, 0.02, 0.04])
-SOLVER = pdecl.GaussNewton(rtol=0.1, atol=0.05)
+SOLVER = GaussNewton(rtol=0.1, atol=0.05)
 
 
 class ByHand:
@@ -230,7 +230,7 @@ def test_a_step_from_any_state(kind):
 def test_a_search_begins_with_nothing_known_and_ends_when_it_is_done_or_out_of_steps(monkeypatch):
     system = system_of("fit and straight equalities")
     start = jnp.array([0.1, 0.2, 0.3])
-    solver = pdecl.GaussNewton(max_steps=5)
+    solver = GaussNewton(max_steps=5)
     going, _, first = loop_of(
         lambda: gauss_newton.search(system, jnp.asarray(RIDGE), start, solver), gauss_newton._State
     )
@@ -251,10 +251,10 @@ def test_a_search_begins_with_nothing_known_and_ends_when_it_is_done_or_out_of_s
 
 def test_the_steps_of_a_search_may_be_those_of_another_solver():
     system, start = system_of("fit"), jnp.ones(SIZE)
-    rough = pdecl.GaussNewton(max_steps=2)
+    rough = GaussNewton(max_steps=2)
     for is_rough, most in [(True, 2), (False, 50)]:
         call = lambda r=is_rough: gauss_newton.search(
-            system, jnp.asarray(RIDGE), start, pdecl.GaussNewton(), roughly=(jnp.asarray(r), rough)
+            system, jnp.asarray(RIDGE), start, GaussNewton(), roughly=(jnp.asarray(r), rough)
         )
         going, _, first = loop_of(call, gauss_newton._State)
         at = lambda steps, first=first: replace(first, steps=jnp.asarray(steps))
@@ -262,7 +262,7 @@ def test_the_steps_of_a_search_may_be_those_of_another_solver():
 
 
 class TestAttempts:
-    KIND, SOLVER = "fit and bent equalities", pdecl.GaussNewton(restarts=4, max_steps=30)
+    KIND, SOLVER = "fit and bent equalities", GaussNewton(restarts=4, max_steps=30)
     START = jnp.array([0.1, 0.2, 0.3])
 
     def attempts(self, initial=None, solver=SOLVER):
@@ -389,7 +389,7 @@ class TestAttempts:
             ("fit", 0, away / np.linalg.norm(away)),
             ("energy", 16, np.zeros(3)),
         ]:
-            system, solver = system_of(kind), pdecl.GaussNewton(restarts=restarts)
+            system, solver = system_of(kind), GaussNewton(restarts=restarts)
             for initial in (None, self.START):
                 starts.reach(system, jnp.asarray(RIDGE), linearise(system), initial, solver)
                 (_, _, start, _), more = asked[-1]

@@ -38,6 +38,11 @@ def many():
     return jax.vmap(lambda phi: pdecl.solve(PROBLEM, BASIS, phi))(PHIS)
 
 
+def test_its_status_is_a_word_that_is_not_known_inside_jit(one):
+    with pytest.raises(TypeError, match=r"solution\.code == pdecl\.Status\.SOLVED"):
+        jax.jit(lambda code: eqx.tree_at(lambda s: s.code, one, code).status)(one.code)
+
+
 def test_it_can_be_called_anywhere(one):
     np.testing.assert_allclose(one(MESH), np.sin(X - 0.5 * T), atol=1e-5)
     np.testing.assert_allclose(one([[0.25, 0.75]]), np.sin(0.25 - 0.375), atol=1e-5)

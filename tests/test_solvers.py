@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import pdecl
 from pdecl.gram import Gram
-from pdecl.solvers.quadratic import minimise
+from pdecl.implicit import symmetric_solve
+from pdecl.solvers.quadratic import kkt_inverse, minimise, softness
 from pdecl.system import Model
 
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
@@ -155,6 +156,83 @@ def test_steps_and_multipliers_with_a_ridge_are_those_of_the_kkt_matrix(name, ki
         p, y, _ = minimise(model(**parts), jnp.asarray(ridge), jnp.asarray(start), SOLVERS[name][0])
         assert relative(start + p, wanted[:N]) < 1e-6
         assert m == 0 or relative(y, wanted[N:]) < 1e-6
+
+
+@every_direct_solver
+@pytest.mark.parametrize("rank", [10, 6])
+def test_multipliers_of_more_equalities_than_functions_balance_the_rest(name, rank):
+    """With a fit beside: Cᵀy = −∇. As a fit of their own they are what is left of the rows."""
+    solver, _ = SOLVERS[name]
+    C, A = matrix(20, 10, condition=5, rank=rank), matrix(15, 10, condition=5, seed=1)
+    rng, ridge, start = np.random.default_rng(2), np.linspace(1e-2, 2e-2, 10), np.linspace(-1, 1, 10)
+    d, b = rng.normal(size=20), rng.normal(size=15)
+    parts = model(A=A, b=b - A @ start, C=C, d=d - C @ start)
+    p, y, _ = minimise(parts, jnp.asarray(ridge), jnp.asarray(start), solver)
+    x = start + np.asarray(p)
+    slope = A.T @ (A @ x - b) + ridge * x
+    assert relative(C.T @ y, -slope) < 1e-5
+    assert np.linalg.norm(C.T @ (C @ x - d)) < 1e-6 * np.linalg.norm(C.T @ d)
+    if rank < 10:  # the least violation, in units of the weight of the rest
+        weight = softness(jnp.float64) / (1 + softness(jnp.float64))
+        assert relative(weight * y, C @ x - d) < 1e-6
+    alone = model(C=C, d=d)
+    x, y, _ = minimise(alone, jnp.full(10, 1e-12), jnp.zeros(10), solver)
+    assert relative(y, C @ x - d) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["cholesky", "svd", "cg"])
+def test_the_inverse_of_a_kkt_matrix_with_its_softness(name):
+    """H x + Cᵀ y = f and C x − s (y − C x + g) = g, of rows that contradict each other too."""
+    solver, accuracy = SOLVERS[name]
+    A, C, rng = matrix(30, 8, condition=5), matrix(3, 8, condition=5, seed=1), np.random.default_rng(2)
+    f, g, ridge, s = rng.normal(size=8), rng.normal(size=3), np.linspace(0.1, 0.2, 8), 1e-8
+    operator = lambda M: lx.MatrixLinearOperator(jnp.asarray(M))
+    hessian = Gram(((operator(A), None),), jnp.asarray(ridge))
+    x, y, effort = kkt_inverse(solver, hessian, operator(C))(jnp.asarray(f), jnp.asarray(g))
+    H = A.T @ A + np.diag(ridge)
+    dense = np.block([[H, C.T], [(1 + s) * C, -s * np.eye(3)]])
+    wanted = np.linalg.solve(dense, np.concatenate([f, (1 + s) * g]))
+    assert relative(x, wanted[:8]) < 100 * accuracy
+    assert relative(y, wanted[8:]) < 100 * accuracy
+    assert effort.converged
+    assert (effort.steps > 0) == (not solver.direct)
+
+
+ASKED = {
+    "tall fit": {"A": (30, 8)},
+    "wide fit": {"A": (5, 8)},
+    "equalities": {"C": (5, 8)},
+    "both": {"A": (30, 8), "C": (3, 8)},
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_an_iterative_solve_counts_its_steps_and_says_when_it_gives_up(kind):
+    parts = {part: matrix(*shape, condition=50) for part, shape in ASKED[kind].items()}
+    rng = np.random.default_rng(0)
+    parts |= {
+        name: rng.normal(size=len(parts[part]))
+        for part, name in (("A", "b"), ("C", "d"))
+        if part in parts
+    }
+    asked, ridge, start = model(**parts), jnp.full(8, 1e-3), jnp.zeros(8)
+    efforts = [minimise(asked, ridge, start, pdecl.solvers.CG(max_steps=most))[2] for most in (2, 1000)]
+    assert [bool(effort.converged) for effort in efforts] == [False, True]
+    assert 0 < efforts[0].steps < efforts[1].steps
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size(size):
+    """The exact matrix, preconditioned by one whose H is off; equality rows are the same in both."""
+    rng, C = np.random.default_rng(0), jnp.asarray(matrix(2, 6, condition=3))
+    H, near = (jnp.asarray(M @ M.T + np.eye(6)) for M in rng.normal(size=(2, 6, 6)))
+    dense = lambda H: jnp.block([[H, C.T], [C, jnp.zeros((2, 2))]])
+    inverse = jnp.linalg.inv(dense(near))
+    pair = lambda M: lambda f, g: jnp.split(M @ jnp.concatenate([f, g]), [6])
+    f, g = size * rng.normal(size=6), size * rng.normal(size=2)
+    found = symmetric_solve(pair(dense(H)), (jnp.asarray(f), jnp.asarray(g)), pair(inverse), 1e-10, 100)
+    wanted = np.linalg.solve(dense(H), np.concatenate([f, g]))
+    assert relative(np.concatenate(found), wanted) < 1e-8
 
 
 @every_direct_solver

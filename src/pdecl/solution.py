@@ -133,6 +133,11 @@ class Solution(Shown, eqx.Module):
     @property
     def status(self) -> Any:
         """How each solve ended."""
+        if not is_concrete(self.code):
+            raise TypeError(
+                "`solution.status` is a word, which is not known inside jit, vmap or grad: there "
+                "solution.code is a number to compare, solution.code == pdecl.Status.SOLVED."
+            )
         return _statuses(np.asarray(self.code))
 
     @property

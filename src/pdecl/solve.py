@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from . import basis as bases
-from .adaptive import Adaptive, solve_to_tolerance
+from .adaptive import Adaptive, Traced, solve_to_tolerance
 from .batching import whole
 from .condition import require_limit
 from .implicit import constant
@@ -74,7 +74,7 @@ def solve(
     tolerance: float | None = None,
     budget: float = BUDGET,
     progress: bool = True,
-) -> Solution | Adaptive:
+) -> Solution | Adaptive | Traced:
     """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
 
     `solve(problem, phi, tolerance=1e-4)` needs no basis: see the end.
@@ -100,10 +100,10 @@ def solve(
     `vmap` and `grad`. A failure inside `jit` raises at run time.
 
     With `tolerance`, a relative L2 error, the functions are chosen too: piecewise polynomials whose
-    pieces, and slabs in a coordinate that is time, follow the estimated error. For one φ on a box, on
-    the CPU, not inside `jit`; `Fit` and `Enforce` are the same there, since all rows hold, and weights
-    do not matter. Returns an `Adaptive`, which is called like a `Solution` and says its
-    `error_estimate`.
+    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box, on the CPU;
+    `Fit` and `Enforce` are the same there, since all rows hold, and weights do not matter. Returns an
+    `Adaptive`, which is called like a `Solution` and says its `error_estimate`. Inside `jit` and `grad`
+    its values are computed on the host, and have first derivatives with respect to φ and to points.
 
     - `tolerance`: it grows until the estimate is below it, or the budget is used up.
     - `budget`: seconds for a φ. - `progress`: whether a bar is shown on work of more than two seconds.

@@ -256,7 +256,7 @@ def test_phi_may_be_a_keyword_and_progress_off():
     assert float(given([[1.0]])[0]) == pytest.approx(np.exp(-3.0), rel=1e-3)
 
 
-def test_another_phi_traces_nothing_again():
+def test_another_phi_traces_nothing_again_and_says_where_it_blows_up():
     """u_t = c u², u = 1 at first: u = 1 / (1 − c t), which blows up at t = 1 / c."""
     box, traced = Box(t=(0, 1)), []
 
@@ -278,6 +278,10 @@ def test_another_phi_traces_nothing_again():
     t = np.linspace(0, 1, 50)[:, None]
     for c, solution in zip(rates[::2], solutions[::2], strict=True):
         assert relative(solution(t), 1 / (1 - c * t[:, 0])) <= solution.error_estimate <= 1e-3
+    assert "stopped at t = 0.5" in solutions[1].message
+    before, after = np.asarray(solutions[1]([[0.25], [0.7]]))
+    assert before == pytest.approx(2.0, rel=1e-2)
+    assert np.isnan(after)
 
 
 @pytest.mark.parametrize("name", ["heat", "poisson_5d"])

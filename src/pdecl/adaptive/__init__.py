@@ -10,3 +10,4 @@ tolerance; the error is estimated by a richer solution that goes beside it.
 
 from .answer import Adaptive as Adaptive
 from .solve import solve_to_tolerance as solve_to_tolerance
+from .traced import Traced as Traced

@@ -98,7 +98,7 @@ class Adaptive(Shown):
     def at(self, coords: np.ndarray, axes: tuple[int, ...]) -> dict[str, np.ndarray]:
         """The derivative along these axes of each unknown, without checks."""
         out = {u: np.full(len(coords), np.nan) for u in self.problem.unknowns}
-        for piece, here in self._by_piece(coords):
+        for piece, here in self.by_piece(coords):
             for first in range(0, len(here), _AT_ONCE):
                 some = here[first : first + _AT_ONCE]
                 for u, values in _evaluated(piece, self.marched, coords[some], axes).items():
@@ -144,7 +144,7 @@ class Adaptive(Shown):
         if self.marched is not None:
             times = np.zeros((len(lines[self.marched]), len(lines)))
             times[:, self.marched] = lines[self.marched]
-        for piece, here in self._by_piece(times):
+        for piece, here in self.by_piece(times):
             space = piece.space
             orders = [axes.count(a) for a in space.axes]
             for u in space.unknowns:
@@ -159,7 +159,7 @@ class Adaptive(Shown):
     def _marched_name(self) -> str:
         return "" if self.marched is None else self.problem.domain.names[self.marched]
 
-    def _by_piece(self, coords: np.ndarray) -> list[tuple[Piece, np.ndarray]]:
+    def by_piece(self, coords: np.ndarray) -> list[tuple[Piece, np.ndarray]]:
         if not self.pieces:
             return []
         if self.marched is None:
@@ -181,6 +181,21 @@ def _evaluated(
     for u in space.unknowns:
         in_time = _in_time(piece, marched, u, coords, axes)
         out[u] = ((space.values(u, coords, orders) @ piece.values[u].T) * in_time).sum(axis=1)
+    return out
+
+
+def pulled(
+    solution: Adaptive, coords: np.ndarray, axes: tuple[int, ...], weights: dict[str, np.ndarray]
+) -> list[Coefficients]:
+    """For each piece what its coefficients count in the sum of the derivative of u along these axes at
+    points times weights."""
+    out = [{u: np.zeros_like(x) for u, x in piece.values.items()} for piece in solution.pieces]
+    places = {id(piece): k for k, piece in enumerate(solution.pieces)}
+    for piece, here in solution.by_piece(coords):
+        orders = tuple(axes.count(a) for a in piece.space.axes)
+        for u, w in weights.items():
+            in_time = _in_time(piece, solution.marched, u, coords[here], axes) * w[here, None]
+            out[places[id(piece)]][u] += (piece.space.values(u, coords[here], orders).T @ in_time).T
     return out
 
 

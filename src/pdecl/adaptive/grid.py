@@ -74,6 +74,16 @@ class Grid(Space):
             out[u] = x.reshape(*c.shape[:-1], -1)
         return out
 
+    def convert_transposed(self, other: "Grid", u: str, weights: np.ndarray) -> np.ndarray:
+        """From what each coefficient (N_u,) counts here to what coefficients there count."""
+        if other is self:
+            return weights
+        x = self._unravelled(u, weights)
+        for p, (mine, theirs) in enumerate(zip(self.lines[u], other.lines[u], strict=True)):
+            table = theirs.table(mine.samples, 0).T
+            x = _along(x, p, lambda y, m=mine, t=table: t @ m.from_samples_transposed(y))
+        return x.ravel()
+
     def samples(self, u: str) -> np.ndarray:
         """Points at which values determine the functions of u: (N_u, space axes)."""
         return tensor([line.samples for line in self.lines[u]], len(self.axes))
@@ -83,6 +93,12 @@ class Grid(Space):
         x = self._unravelled(u, values)
         for p, line in enumerate(self.lines[u]):
             x = _along(x, p, line.from_samples)
+        return x.ravel()
+
+    def interpolate_transposed(self, u: str, weights: np.ndarray) -> np.ndarray:
+        x = self._unravelled(u, weights)
+        for p, line in enumerate(self.lines[u]):
+            x = _along(x, p, line.from_samples_transposed)
         return x.ravel()
 
     def pieces(self, u: str, p: int) -> int:

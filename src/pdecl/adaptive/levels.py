@@ -144,7 +144,7 @@ class Newton:
         matrices = self.space.matrices(here)
         if not matrices:
             raise Failed("no condition depends on u")
-        return factorise(matrices[0], self.space.row_sizes(here))
+        return factorise(matrices[0], self.space.row_sizes(here))[0]
 
     def _size(self, Z: np.ndarray) -> float:
         return float(np.linalg.norm(measure(self.space, Z, self.scale)))

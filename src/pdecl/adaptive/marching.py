@@ -29,6 +29,7 @@ from .inverse import Failed, Inverse
 from .pieces import merged, refined, uniform
 from .rows import Equations
 from .slab import Slab, Start
+from .space import Space
 from .start import Starter
 
 # Pieces along each coordinate at first, and functions beyond which nothing is refined, by the number of
@@ -215,7 +216,7 @@ class March:
         """Also found where the last coefficients do not show it: a kink of the equation between
         nodes."""
         main, rich = self.main, self.rich
-        same = _moved(main.start, main.space, rich.space)
+        same = moved(main.start, main.space, rich.space)
         check = Slab(rich.space, rich.s, self.at, self.h, same, self.scale)
         R, slopes = check.rows(lifted(main.space, rich.space, values, main.start, same, self.s))
         inverse = rich.serving(self.h)
@@ -315,9 +316,9 @@ class March:
             return self._from_start()
         for level, more in ((self.main, 0), (self.rich, 2)):
             old, level.space = level.space, self._space(more)
-            level.start = _moved(level.start, old, level.space)
+            level.start = moved(level.start, old, level.space)
             level.inverse, level.reusable = None, False
 
 
-def _moved(start: Start, old: Grid, new: Grid) -> Start:
+def moved(start: Start, old: Space, new: Space) -> Start:
     return {u: [new.convert(old, {u: y})[u] for y in ys] for u, ys in start.items()}

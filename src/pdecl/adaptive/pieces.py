@@ -76,11 +76,16 @@ class Pieces:
         share = scipy.sparse.diags(np.sqrt(lengths / (self.high - self.low)))
         return (scipy.sparse.kron(share, inverse) @ self.table(at, 0)).tocsr()
 
-    @cached_property
-    def from_samples(self) -> Callable[[np.ndarray], np.ndarray]:
+    def from_samples(self, values: np.ndarray) -> np.ndarray:
         """Coefficients from values at `samples`."""
-        factors = scipy.sparse.linalg.splu(self.table(self.samples, 0).tocsc())
-        return lambda values: factors.solve(np.ascontiguousarray(values))
+        return self._sampled.solve(np.ascontiguousarray(values))
+
+    def from_samples_transposed(self, weights: np.ndarray) -> np.ndarray:
+        return self._sampled.solve(np.ascontiguousarray(weights), "T")
+
+    @cached_property
+    def _sampled(self) -> Any:
+        return scipy.sparse.linalg.splu(self.table(self.samples, 0).tocsc())
 
     def _open_table(self, x: np.ndarray, derivative: int) -> Sparse:
         """Without periodicity. A derivative of a spline has the scaled differences of its

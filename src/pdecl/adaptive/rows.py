@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..condition import local, located
@@ -20,22 +22,49 @@ class Programs:
 
     def __init__(self, reading: Reading):
         self.reading = reading
-        self._rows: dict[int, Callable[..., Any]] = {}
+        self._kept: dict[tuple[str, int], Callable[..., Any]] = {}
 
     def rows(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi)` to a condition's rows and slopes at many points."""
-        if index not in self._rows:
-            one = self.equation(index)
 
-            def both(where: Any, v: Any, phi: Any) -> Any:
-                at = lambda y: (one(y, where, phi),) * 2
-                slopes, values = jax.jacfwd(at, has_aux=True)(v)
-                return values, slopes
+        def both(where: Any, v: Any, phi: Any) -> Any:
+            one = self._equation(index)
+            at = lambda y: (one(y, where, phi),) * 2
+            slopes, values = jax.jacfwd(at, has_aux=True)(v)
+            return values, slopes
 
-            self._rows[index] = jax.jit(jax.vmap(both, (0, 0, None)))
-        return self._rows[index]
+        return self._compiled("rows", index, jax.vmap(both, (0, 0, None)))
 
-    def equation(self, index: int) -> Callable[..., Any]:
+    def push(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi, dphi)` to the rows' derivative with respect to φ in a direction."""
+
+        def push(where: Any, v: Any, phi: Any, dphi: Any) -> Any:
+            moving, fixed = eqx.partition(phi, eqx.is_inexact_array)
+            rows = lambda p: self._all(index, where, v, eqx.combine(p, fixed))
+            return jax.jvp(rows, (moving,), (eqx.filter(dphi, eqx.is_inexact_array),))[1]
+
+        return self._compiled("push", index, push)
+
+    def pull(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi, weights)` to the derivative with respect to φ of the weighted rows' sum."""
+
+        def pull(where: Any, v: Any, phi: Any, weights: Any) -> Any:
+            moving, fixed = eqx.partition(phi, eqx.is_inexact_array)
+            rows = lambda p: self._all(index, where, v, eqx.combine(p, fixed))
+            (slope,) = jax.vjp(rows, moving)[1](weights)
+            return eqx.combine(slope, jax.tree.map(jnp.zeros_like, fixed))
+
+        return self._compiled("pull", index, pull)
+
+    def _compiled(self, what: str, index: int, program: Callable[..., Any]) -> Callable[..., Any]:
+        if (what, index) not in self._kept:
+            self._kept[what, index] = jax.jit(program)
+        return self._kept[what, index]
+
+    def _all(self, index: int, where: Any, v: Any, phi: Any) -> Any:
+        return jax.vmap(self._equation(index), (0, 0, None))(v, where, phi)
+
+    def _equation(self, index: int) -> Callable[..., Any]:
         """A condition's rows at one point, `(v, where, phi)`."""
         problem, entries = self.reading.problem, self.reading.entries[index]
         rows = local(problem.conditions[index], problem.unknowns, problem.domain.names)
@@ -68,6 +97,17 @@ class Equations:
         program = self.programs.rows(index)
         values, slopes = program(jax.tree.map(padded, where), padded(v), self.phi)
         return np.asarray(values)[: len(v)], np.asarray(slopes)[: len(v)]
+
+    def push(self, index: int, where: dict[str, Any], v: np.ndarray, dphi: Any) -> np.ndarray:
+        """(n, rows): how rows change with φ in a direction."""
+        program = self.programs.push(index)
+        return np.asarray(program(jax.tree.map(padded, where), padded(v), self.phi, dphi))[: len(v)]
+
+    def pull(self, index: int, where: dict[str, Any], v: np.ndarray, weights: np.ndarray) -> Any:
+        """A φ: the derivative with respect to φ of the sum of rows times weights (n, rows)."""
+        program, w = self.programs.pull(index), padded(weights)
+        w[len(weights) :] = 0.0
+        return program(jax.tree.map(padded, where), padded(v), self.phi, w)
 
 
 def equations_of(problem: Problem, phi: Any) -> Equations:

@@ -40,6 +40,19 @@ class Slab:
             out[u] = y
         return out
 
+    def jets_transposed(self, jets: dict[str, list[np.ndarray]]) -> tuple[np.ndarray, Start]:
+        """From what each of the jets counts to what Z and the start count."""
+        parts, D, starts = [], radau(self.s).derivative.T / self.h, {}
+        for u in self.space.shares:
+            y, firsts = jets[u][-1], []
+            for below in jets[u][-2::-1]:
+                moved = D @ y
+                firsts.append(-moved.sum(axis=0))
+                y = below + moved
+            parts.append(y)
+            starts[u] = firsts[::-1]
+        return np.concatenate(parts, axis=1), starts
+
     def end(self, Z: np.ndarray) -> Start:
         """What the next slab starts from."""
         jets = self.jets(Z)
@@ -53,7 +66,9 @@ class Slab:
 
     def inverse(self, slopes: list[np.ndarray]) -> Inverse:
         """With the slopes at their mean over the stages."""
-        return Inverse(self.space.matrices([g.mean(axis=0) for g in slopes]), self.s, self.h)
+        mean = [g.mean(axis=0) for g in slopes]
+        sizes = None if self.space.reading.marched is not None else self.space.row_sizes(mean)
+        return Inverse(self.space.matrices(mean), self.s, self.h, sizes, self.space.near)
 
     def solve(
         self, Z: np.ndarray, target: float, inverse: Inverse | None = None

@@ -18,6 +18,7 @@ from .levels import Levels
 from .marching import March
 from .residuals import relative_residuals
 from .rows import Equations, equations_of
+from .traced import Traced
 
 # Below it, errors of sums of thousands of terms in float64 cannot be told from rounding.
 _FINEST = 1e-12
@@ -37,7 +38,7 @@ def solve_to_tolerance(
     budget: float,
     progress: bool,
     throw: bool,
-) -> Adaptive:
+) -> Adaptive | Traced:
     """See `pdecl.solve`. `phi` has been checked against the problem's law."""
     _require_positive("tolerance", tolerance, "1e-4")
     _require_positive("budget", budget, "600, in seconds")
@@ -47,7 +48,10 @@ def solve_to_tolerance(
             f"to "
             f"1; found {tolerance:g}."
         )
-    _require_numbers(problem, phi)
+    _require_numbers(problem)
+    if not all(map(is_concrete, jax.tree.leaves(phi))):
+        host = lambda phi: solve_to_tolerance(problem, phi, tolerance, budget, False, throw)
+        return Traced(problem, phi, host)
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
         solution = _solution(problem, phi, tolerance, Effort(budget, tell))
@@ -171,9 +175,10 @@ def _require_positive(name: str, x: Any, example: str) -> None:
         raise ValueError(f"`{name}` must be a positive number, such as {example}; found {found(x)}.")
 
 
-def _require_numbers(problem: Problem, phi: Any) -> None:
-    if not all(is_concrete(leaf) for leaf in jax.tree.leaves((problem, phi))):
+def _require_numbers(problem: Problem) -> None:
+    if not all(map(is_concrete, jax.tree.leaves(problem))):
         raise TypeError(
-            "a solve to a tolerance looks at numbers to choose its functions, so it does not run inside "
-            "jit, vmap or grad: call it outside, or pass a basis and no `tolerance`."
+            "a solve to a tolerance is differentiated with respect to φ; its problem must hold numbers "
+            "and not be traced by jit, vmap or grad: pass what varies as φ, or a basis and no "
+            "`tolerance`."
         )

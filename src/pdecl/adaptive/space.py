@@ -1,7 +1,7 @@
 """Functions of the space coordinates for all unknowns, and the conditions' rows on them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ class Space:
         self.size, self.shares = 0, {u: slice(0, 0) for u in self.unknowns}
         self.points: list[dict[str, Any]] = []
         self._tables: dict[tuple, Any] = {}
+        self.near: list[Any] = []  # a factorisation to start from, see `Inverse`
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Any:
         """(points, N_u): a derivative of each function of u, of an order for each space axis."""
@@ -99,40 +100,54 @@ class Space:
         `jets[u][a]` are coefficients (s, N_u) of the derivative of order a by the marched coordinate.
         """
         s, values, slopes = len(times), [], []
-        for k, i in enumerate(self.reading.rest):
-            n, entries = len(self.points[k]["coords"]), self.reading.entries[i]
-            v = np.empty((s, n, len(entries)))
-            for e, entry in enumerate(entries):
-                coefficients = jets[entry.unknown][self.reading.march_count(entry)]
-                v[:, :, e] = (self.table(k, entry) @ coefficients.T).T
-            rows, g = self.equations.rows(i, self._at(times, self.points[k]), v.reshape(s * n, -1))
+        for i, where, v in self.asked(jets, times):
+            n = len(v) // s
+            rows, g = self.equations.rows(i, where, v)
             values.append(np.moveaxis(rows.reshape(s, n, -1), 2, 1).reshape(s, -1))
             slopes.append(g.reshape(s, n, *g.shape[1:]))
         return np.concatenate(values, axis=1), slopes
 
+    def asked(
+        self, jets: dict[str, list[np.ndarray]], times: np.ndarray
+    ) -> Iterator[tuple[int, dict[str, Any], np.ndarray]]:
+        """For each condition its number, its points at all times and what it reads there."""
+        for k, i in enumerate(self.reading.rest):
+            n, entries = len(self.points[k]["coords"]), self.reading.entries[i]
+            v = np.empty((len(times), n, len(entries)))
+            for e, entry in enumerate(entries):
+                coefficients = jets[entry.unknown][self.reading.march_count(entry)]
+                v[:, :, e] = (self.table(k, entry) @ coefficients.T).T
+            yield i, self._at(times, self.points[k]), v.reshape(len(times) * n, -1)
+
     def matrices(self, slopes: Sequence[np.ndarray]) -> dict[int, Any]:
         """A_a = Σ over entries of diag(slope) T, for each order a of the derivative by the marched
         coordinate: (rows, N). Slopes are (n, rows, entries)."""
-        tops = np.cumsum([0] + [g.shape[0] * g.shape[1] for g in slopes])
-        blocks: dict[int, list[tuple[np.ndarray, ...]]] = {}
+        counts = [len(g) for g in slopes for _ in range(g.shape[1])]
+        blocks: dict[int, dict[tuple[int, str], Any]] = {}
+        first = 0
         for k, i in enumerate(self.reading.rest):
             g = slopes[k]
             for e, entry in enumerate(self.reading.entries[i]):
-                table = scipy.sparse.coo_matrix(self.table(k, entry))
-                first, here = (
-                    self.shares[entry.unknown].start,
-                    blocks.setdefault(self.reading.march_count(entry), []),
-                )
+                table = scipy.sparse.csr_matrix(self.table(k, entry))
+                here = blocks.setdefault(self.reading.march_count(entry), {})
+                many = np.diff(table.indptr)
                 for r in range(g.shape[1]):
                     if g[:, r, e].any():
-                        data = table.data * g[table.row, r, e]
-                        here.append((data, table.row + tops[k] + r * len(g), table.col + first))
-        out = {}
-        for a, parts in blocks.items():
-            if parts:
-                data, rows, columns = (np.concatenate(x) for x in zip(*parts, strict=True))
-                out[a] = scipy.sparse.csr_matrix((data, (rows, columns)), shape=(tops[-1], self.size))
-        return out
+                        data = table.data * np.repeat(g[:, r, e], many)
+                        part = scipy.sparse.csr_matrix((data, table.indices, table.indptr), table.shape)
+                        place = first + r, entry.unknown
+                        here[place] = here[place] + part if place in here else part
+            first += g.shape[1]
+        return {a: self._stacked(parts, counts) for a, parts in blocks.items() if parts}
+
+    def _stacked(self, blocks: dict[tuple[int, str], Any], counts: list[int]) -> Any:
+        """One matrix of blocks, for each row of conditions and each unknown."""
+        empty = lambda n, u: scipy.sparse.csr_matrix((n, self.shares[u].stop - self.shares[u].start))
+        rows = []
+        for j, n in enumerate(counts):
+            row = [blocks[j, u] if (j, u) in blocks else empty(n, u) for u in self.unknowns]
+            rows.append(row[0] if len(row) == 1 else scipy.sparse.hstack(row, "csr"))
+        return scipy.sparse.vstack(rows, "csr")
 
     def row_sizes(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
         """For each row the root mean square over its condition of Σ_e |g_e| ‖T_e row‖, the most that its

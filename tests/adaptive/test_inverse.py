@@ -1,0 +1,65 @@
+"""Inverses of slabs: by factorisations of each stage, or by steps from one of them."""
+
+import numpy as np
+import pytest
+import scipy
+
+from pdecl.adaptive import inverse
+from pdecl.adaptive.effort import Stop
+from pdecl.adaptive.inverse import Inverse, factorise
+from pdecl.adaptive.stages import radau
+
+
+def heat(n):
+    """u_t − u_xx in differences, with two rows of boundary values."""
+    mass, stiff = scipy.sparse.identity(n, format="lil"), scipy.sparse.lil_matrix((n, n))
+    stiff.setdiag(2.0 * n**2)
+    stiff.setdiag(-1.0 * n**2, 1)
+    stiff.setdiag(-1.0 * n**2, -1)
+    for row in (0, n - 1):
+        mass[row], stiff[row] = 0.0, 0.0
+        stiff[row, row] = 1.0
+    return {0: stiff.tocsr(), 1: mass.tocsr()}
+
+
+@pytest.mark.parametrize("directly", [True, False])
+@pytest.mark.parametrize("order", [1, 2])
+def test_an_inverse_and_its_transpose(monkeypatch, directly, order):
+    if not directly:
+        monkeypatch.setattr(inverse, "_LARGE", 1)
+        monkeypatch.setattr(inverse, "_WIDE", 0)
+    s, h, n, rng = 5, 0.02, 40, np.random.default_rng(0)
+    stiff, mass = heat(n).values()
+    matrices, near = {0: stiff, order: mass}, []
+    D = radau(s).derivative / h
+    for length in (h, 3 * h):  # the second with the factorisation of the first
+        whole = sum(
+            np.kron(np.linalg.matrix_power(D * h / length, a), A.toarray()) for a, A in matrices.items()
+        )
+        solve = Inverse(matrices, s, length, None, near)
+        R = rng.standard_normal((s, n))
+        np.testing.assert_allclose(
+            solve(R).ravel(), np.linalg.solve(whole, R.ravel()), rtol=1e-6, atol=1e-8
+        )
+        back = np.linalg.solve(whole.T, R.ravel())
+        np.testing.assert_allclose(solve.transposed(R).ravel(), back, rtol=1e-6, atol=1e-8)
+    assert len(near) == (0 if directly else 1)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_least_squares_and_their_transpose(full):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((12, 7)) * (rng.random((12, 7)) < (1.0 if full else 0.3))
+    A[:7] += np.eye(7)
+    sizes = 0.5 + rng.random(12)
+    solve, back = factorise(scipy.sparse.csr_matrix(A), sizes)
+    inverse_of = np.linalg.pinv(A / sizes[:, None]) / sizes
+    r, x = rng.standard_normal(12), rng.standard_normal(7)
+    np.testing.assert_allclose(solve(r), inverse_of @ r, rtol=1e-5)
+    np.testing.assert_allclose(back(x), inverse_of.T @ x, rtol=1e-5, atol=1e-6)
+
+
+def test_a_factorisation_that_memory_would_not_hold(monkeypatch):
+    monkeypatch.setattr(inverse.os, "sysconf", lambda name: 10)
+    with pytest.raises(Stop, match="GB of memory"):
+        factorise(scipy.sparse.csr_matrix(np.ones((9, 9)) + np.eye(9)))

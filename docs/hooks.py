@@ -37,7 +37,9 @@ def on_files(files: Files, config: Any) -> Files:
     made = {f"gallery/{e.name}.md": _example(e, results[e.name]) for e in shown if e.name in results}
     made |= {f"gallery/{e.name}.ipynb": _notebook(e) for e in shown}
     made["gallery/index.md"] = _index([e for e in shown if e.name in results], results)
-    made["api.md"] = _api()
+    made["reference.md"] = _reference()
+    made["changelog.md"] = (ROOT / "CHANGELOG.md").read_text()
+    made["results.md"] = _results()
     waiting = [(name, text) for name, text in made.items() if name.endswith(".md")]
     waiting += [(f.src_uri, Path(f.abs_src_path).read_text()) for f in files.documentation_pages()]
     while waiting:
@@ -180,20 +182,32 @@ def _notebook(example: gallery.Example) -> str:
 
 
 # --- the API
-def _api() -> str:
+def _reference() -> str:
     """One entry for each public name, in the order of the modules."""
     import pdecl
 
-    head = (
-        "# API\n\nEverything that is public: the names of `pdecl`, networks in `pdecl.nn`, solvers in "
-        "`pdecl.solvers`. What is not on this page may change without notice.\n"
-    )
+    head = "# Reference\n\nSignatures and arguments of everything that is [public](api.md).\n"
     parts = [head]
     for module, title in ((pdecl, "pdecl"), (pdecl.nn, "pdecl.nn"), (pdecl.solvers, "pdecl.solvers")):
         names = sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))
         parts.append(f"## {title}\n")
         parts += [f"::: {_home(getattr(module, name), name)}\n" for name in names]
     return "\n".join(parts)
+
+
+def _results() -> str:
+    """The tables that are generated elsewhere, in one place."""
+    pages = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+    lines = [f"- [{_title(page)}](../{page.relative_to(ROOT)})" for page in pages]
+    return (
+        "# Results\n\nEach table is written by the command that it names, from one run. None of them compares "
+        "with a weak rival:\ngood numerical solvers stand beside, and are faster where they are faster.\n\n"
+        "- [The paper's three problems, trained](../RESULTS.md)\n" + "\n".join(lines) + "\n"
+    )
+
+
+def _title(page: Path) -> str:
+    return f"{page.read_text().partition(chr(10))[0].lstrip('# ')} (`{page.stem}`)"
 
 
 def _home(thing: Any, name: str) -> str:

@@ -38,7 +38,7 @@ def test_no_link_is_dead(site):
 
 
 def test_every_public_name_has_an_entry(site):
-    html = (site / "api.html").read_text()
+    html = (site / "reference.html").read_text()
     for module in (pdecl, pdecl.nn, pdecl.solvers):
         for name, thing in vars(module).items():
             if not name.startswith("_") and callable(thing):

@@ -14,6 +14,9 @@
 import time
 
 import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from _shared import relative_error, waves
 
 import pdecl
 

@@ -83,7 +83,7 @@ ROOMS = (
     {"bounds", "loss", "train", "history", "checkpoint", "figures"},
     {"family"},
     {"problems", "dataset", "published", "experiment", "presets"},
-    {"trained", "evaluate", "refine", "compiled", "load"},
+    {"trained", "evaluate", "refine", "compiled", "load", "reduced"},
     {"streaming", "runs"},
     {"report", "results", "pictures"},
 )

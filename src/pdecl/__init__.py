@@ -23,6 +23,7 @@ from .history import History as History
 from .load import load as load
 from .points import Points as Points
 from .problem import Problem as Problem
+from .reduced import fit as fit
 from .refine import Means as Means
 from .refine import Refined as Refined
 from .refine import refine as refine
@@ -34,5 +35,4 @@ from .status import Status as Status
 from .storage import ModelFileError as ModelFileError
 from .storage import save as save
 from .train import TrainingError as TrainingError
-from .train import fit as fit
 from .trained import Trained as Trained

@@ -249,10 +249,11 @@ def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
     return known[name]
 
 
-_NETWORKS = {
+_NETWORKS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (networks.MLP, networks.DeepONet, networks.GatedDeepONet, networks.Modulated)
 }
+_NETWORKS["Modes"] = networks.Modes.zeros
 # Muon's steps are as long as Adam's, so that one rate suits both; what is no matrix is left to Adam.
 _OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
 _SOLVERS = {

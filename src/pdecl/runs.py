@@ -24,6 +24,7 @@ import numpy as np
 from . import dataset as datasets
 from . import room
 from .checkpoint import CheckpointError, Checkpoints
+from .compiled import Compiled
 from .dataset import Dataset
 from .environment import device, environment
 from .evaluate import Evaluation, evaluate, watcher
@@ -44,9 +45,12 @@ from .experiment import (
 from .family import SPLITS, Family, record
 from .files import replacing
 from .history import History
+from .load import load
 from .progress import counting_bar
+from .reduced.fit import BUDGET, TOLERANCE
+from .reduced.make import fit_reduced
 from .train import fit
-from .trained import Trained, load
+from .trained import Trained
 
 _SHOWN = 3
 
@@ -63,7 +67,8 @@ class Run:
     fields: dict[str, np.ndarray]
 
     def trained(self) -> Trained:
-        return load(self.folder, self.experiment.family)
+        model = load(self.folder, self.experiment.family)
+        return model.trained if isinstance(model, Compiled) else model
 
     def fields_of(self, unknown: str) -> dict[str, np.ndarray]:
         """The first test solutions, for one of the unknowns."""
@@ -176,6 +181,26 @@ def _require_memory(experiment: Experiment) -> None:
     )
 
 
+def train_reduced(
+    family: Family,
+    folder: str | os.PathLike[str],
+    *,
+    tolerance: float = TOLERANCE,
+    budget: float = BUDGET,
+    cache: str | os.PathLike[str] | None = None,
+    count: int | None = None,
+    progress: bool = True,
+    word: str | None = None,
+) -> Run:
+    """Trains a family without a network into a folder, and evaluates it there."""
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise CheckpointError(f"{folder} is not empty; choose another folder.")
+    made = fit_reduced(family, tolerance, budget, progress).trained
+    keep(made, folder, standard_data(made.experiment, cache, count, progress), progress, word)
+    return read(folder, family)
+
+
 def keep(
     trained: Trained,
     folder: str | os.PathLike[str],
@@ -214,7 +239,9 @@ def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True)
     """Evaluates on test data and writes it beside the model."""
     with counting_bar(f"evaluating {trained.law.name}", data.count, progress) as tell:
         found, fields = evaluate(trained, data, tell)
-    about = {"count": data.count, "origin": data.origin, "device": device()}
+    about: dict[str, Any] = {"count": data.count, "origin": data.origin, "device": device()}
+    if trained.answer is not None:
+        about["training"] = trained.answer.training
     _write_json(folder / "evaluation.json", {**found.as_dict(), **about})
     shown: dict[str, Any] = {}
     for unknown, target in data.solutions.items():

@@ -33,10 +33,14 @@ COMPILED = "compiled solver"  # what the header of a compiled solver's file says
 
 @dataclass(frozen=True, repr=False)
 class Trained(Summarised):
-    """A basis for a family, hard (ω from the layer) or soft (ω from the network)."""
+    """A basis for a family, hard (ω from the layer) or soft (ω from the network).
+
+    `answer`: the `Compiled` that answers with this basis, for one that was trained without a network.
+    """
 
     experiment: Experiment
     basis: Any
+    answer: Any = None
 
     def summary(self) -> Summary:
         experiment, training = self.experiment, self.experiment.training
@@ -74,6 +78,8 @@ class Trained(Summarised):
         `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
         """
         phi = self.law.check(phi)
+        if self.answer is not None:
+            return self.answer(phi, throw=bool(options.get("throw", True)))
         problem = self.problem(self.law.grid_of(phi))
         if options.get("points") is None:
             # The number of functions is known; to find it out from the network takes long.
@@ -94,13 +100,18 @@ class Trained(Summarised):
     @cached_property
     def estimator(self) -> Estimator:
         """For families of which nothing is proved, calibrated on φ of its own seed, once: against the
-        given solution, or a solve with untrained functions beside the learned ones."""
+        given solution, a solve to a tolerance where the basis was trained on such, or one with untrained
+        functions beside the learned ones."""
         law, problem = self.law, self.problem()
         seen = law.sample(CALIBRATING.seed, CALIBRATING.count)
-        further = Beside(self.basis, law.further(self.size)[-1])
         known: dict[str, Any] = {"solver": solver_of(self.experiment)}
-        known |= {"richer": further} if law.at_points is None else {"reference": law.at_points}
-        if self.experiment.method == "soft":
+        if law.at_points is not None:
+            known["reference"] = law.at_points
+        elif self.answer is not None:
+            known["reference"] = self.answer.rich
+        else:
+            known["richer"] = Beside(self.basis, law.further(self.size)[-1])
+        if self.experiment.method == "soft" or self.answer is not None:
             known["answer"] = lambda phi: self.solve(phi, throw=False)
         return calibrate(problem, self.basis, seen, key=jr.key(0), **known)
 
@@ -120,6 +131,8 @@ class Trained(Summarised):
 
         `single` rounds the arrays to float32, for half the size.
         """
+        if self.answer is not None:
+            return self.answer.save(path, about=about)
         storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
 
 

@@ -54,14 +54,16 @@ def evaluate(
         from pdecl.evaluate import evaluate as evaluate_on
         from pdecl.family.record import word_of
         from pdecl.files import require_writable
+        from pdecl.load import load
         from pdecl.progress import counting_bar
         from pdecl.published import load as load_data
         from pdecl.runs import keep, standard_data
-        from pdecl.trained import find, load
+        from pdecl.trained import find
 
         if source is None:
             require_writable(cache / "references")
         trained = load(model, problem)
+        trained = getattr(trained, "trained", trained)  # of a compiled solver
         trained = trained if nodes is None else trained.coarser(nodes)
         if source is not None:
             data = load_data(source, trained.law, count)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Cache, Json, Stated, TestCount, explaining, print_json, print_rows
+from .common import Cache, Json, Stated, TestCount, explaining, print_json, print_rows, say, stop
 from .evaluate import measured
 from .interrupt import resumes
 
@@ -58,18 +58,30 @@ def train(
     single: Annotated[
         bool | None, typer.Option("--single/--double", help="Network in float32, solve in float64.")
     ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=0, help="Without a network: the mean error that is wanted, 1e-4 by default."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Without a network: seconds, 300 by default.")
+    ] = None,
     count: TestCount = None,
     cache: Cache = Path("runs/data"),
     as_json: Json = False,
 ) -> None:
-    """Train a network without solution data, and measure it on φ it has never seen.
+    """Train without solution data, and measure what came out on φ it has never seen.
 
-    A run that was interrupted goes on when the same command is given again. Its folder holds the
-    configuration, the environment, a log, the history, the trained network and the evaluation.
+    A problem of your own is trained without a network, if no option asks for one: its equation is solved
+    for some hundred φ, and the directions of these solutions are the functions of a fast solver.
+
+    A run of a network that was interrupted goes on when the same command is given again. Its folder
+    holds the configuration, the environment, a log, the history, the trained network and the evaluation.
 
     [bold]Examples[/]
 
-    pdecl train my_heat.py --steps 500             a problem of your own; pdecl new writes a file
+    pdecl train my_heat.py                         a problem of your own; pdecl new writes a file
+
+    pdecl train my_heat.py --steps 500             a network for it
 
     pdecl train burgers                            the quick preset, minutes on two cores
 
@@ -84,13 +96,29 @@ def train(
         "creased": creased, "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
     }  # fmt: skip
     with explaining():
+        from pdecl.family import resolve
         from pdecl.presets import preset
-        from pdecl.runs import folder_name
+        from pdecl.reduced.make import why_not
+        from pdecl.runs import folder_name, train_reduced
         from pdecl.runs import train as train_run
 
-        experiment = preset(problem, method, name, seed).with_overrides(
-            **{key: value for key, value in overrides.items() if value is not None}
-        )
+        family, given = resolve(problem), {k: v for k, v in overrides.items() if v is not None}
+        plain = family.reduced and method == "hard" and name is None and not given and not seed
+        why = why_not(family) if plain else None
+        if why is not None:
+            say("a network is trained:", why)
+        if plain and why is None:
+            own = {"tolerance": tolerance, "budget": budget}
+            run = train_reduced(
+                family, out or Path("runs") / family.name, cache=cache, count=count,
+                progress=not as_json, word=problem,
+                **{key: value for key, value in own.items() if value is not None},
+            )  # fmt: skip
+            print_json(summary(run)) if as_json else show(summary(run))
+            return
+        if tolerance is not None or budget is not None:
+            stop("--tolerance and --budget are for training without a network: leave its options out.")
+        experiment = preset(problem, method, name, seed).with_overrides(**given)
         folder = out or Path("runs") / folder_name(experiment)
         resumes(
             f"The run is in {folder}; the same command goes on from its last checkpoint, if it has one."
@@ -108,11 +136,19 @@ def summary(run: "Run") -> dict[str, Any]:
         "method": run.experiment.method,
         "preset": run.experiment.preset,
         "seed": run.experiment.seed,
+        **_training(run),
+        **{key: run.evaluation[key] for key in kept},
+        "device": run.environment["device"],
+    }
+
+
+def _training(run: "Run") -> dict[str, Any]:
+    if not run.history.loss:
+        return dict(run.evaluation.get("training", {}))
+    return {
         "steps": len(run.history.loss),
         "seconds": round(run.history.seconds[-1], 2),
         "steps_per_second": round(run.history.steps_per_second, 3),
-        **{key: run.evaluation[key] for key in kept},
-        "device": run.environment["device"],
     }
 
 
@@ -124,11 +160,15 @@ def show(plain: dict[str, Any]) -> None:
             f"[bold]{plain['problem']}[/], {plain['method']}, preset {plain['preset']}, "
             f"seed {plain['seed']}",
         ),
-        (
-            "training",
-            f"{plain['steps']} steps in {plain['seconds']:.1f} s, "
-            f"{plain['steps_per_second']:.3g} per second",
-        ),
+        ("training", _training_words(plain)),
         *measured(plain),
         ("folder", plain["folder"]),
     )
+
+
+def _training_words(plain: dict[str, Any]) -> str:
+    if "steps" in plain:
+        speed = f"{plain['steps_per_second']:.3g} per second"
+        return f"{plain['steps']} steps in {plain['seconds']:.1f} s, {speed}"
+    tried = ", ".join(f"{one['functions']} functions {one['mean']:.1e}" for one in plain["tried"])
+    return f"{plain['solutions']} solutions, {plain['seconds']:.0f} s; tried: {tried}"

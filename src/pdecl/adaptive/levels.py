@@ -19,7 +19,7 @@ from .space import Coefficients, Space
 
 _MOST, _MOST_LEVELS = 12000, 30
 # From this many coordinates on, polynomials of a total degree.
-_MANY = 4
+MANY = 4
 CAUTION = 3.0
 _TIMES = np.zeros(1)
 
@@ -59,7 +59,7 @@ class Levels:
                 raise Stop(f"level {self.count + 1} was not solved: {failure}.") from failure
 
     def _next_level(self) -> None:
-        total = self.d >= _MANY
+        total = self.d >= MANY
         space: Space = (
             Degrees(self.equations, self.degree)
             if total

@@ -17,8 +17,10 @@ from .. import storage
 from ..basis import specialise
 from ..experiment import basis_of, problem_of, solver_of
 from ..family import Family
+from ..family.own import own
 from ..jet import Entry
 from ..metrics import Summary
+from ..networks import Modes
 from ..networks.creased import front_solver
 from ..points import Points
 from ..problem import Problem
@@ -31,6 +33,7 @@ from .core import Core
 from .crease import CREASED, FRONT, SMOOTH, Crease
 from .online import Rules
 from .save import OF_FRONT, jet_name
+from .snapshots import all_fitted
 from .solver import Compiled, phi_shapes
 from .statistics import PhiStatistics
 
@@ -61,7 +64,9 @@ def load_compiled(
             "pdecl.compile makes a solver of it."
         )
     try:
-        named = None if isinstance(problem, Problem) else problem
+        named: Any = problem
+        if isinstance(problem, Problem) and "experiment" in recipe:
+            named = own(problem, str(recipe["experiment"].get("problem")), {})
         experiment = experiment_in(recipe, path, named) if "experiment" in recipe else None
         shapes = {name: (tuple(shape), dtype) for name, (shape, dtype) in recipe["arrays"].items()}
         held = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
@@ -77,6 +82,7 @@ def load_compiled(
         problem = problem if isinstance(problem, Problem) else problem_of(experiment)
         basis = basis_of(experiment, jr.key(0)) if basis is None else basis
         solver = solver_of(experiment) if solver is None else solver
+        problem = all_fitted(problem) if isinstance(basis, Modes) else problem
     if not isinstance(problem, Problem) or basis is None:
         raise storage.ModelFileError(
             f"{path} was compiled from a problem of your own, which no file holds. Read it in Python "
@@ -88,7 +94,7 @@ def load_compiled(
         core = _core(problem, filled["basis"], filled["held"], complete(solver), *kinds)
     except KeyError as wrong:
         raise storage.ModelFileError(f"{path}: it lacks the array {wrong}.") from wrong
-    return Compiled(core, error, experiment)
+    return Compiled(core, error, experiment, recipe.get("training"))
 
 
 class _Kind(NamedTuple):
@@ -128,6 +134,11 @@ def _core(
     if any(name.startswith("jet ") for name in held):
         jets = tuple(
             {entry: held[jet_name(number, entry)] for entry in _entries(problem, plan, number)}
+            | {
+                entry: held[jet_name(number, entry)]
+                for entry in set().union(*plan.entries)
+                if jet_name(number, entry) in held
+            }
             for number in range(len(sets))
         )
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}

@@ -377,7 +377,7 @@ def _drawn(snapshots: Snapshots) -> Snapshots:
         sets = creases.held(inner, snapshots.problem, sets, one, orders)
         held = creases.jets_in(sets, snapshots.plan, snapshots.problem.places, orders)
         return replace(snapshots, candidates=sets, jets=held)
-    jets = eqx.filter_jit(build)(snapshots.problem, snapshots.basis, one, sets).jets
+    jets = eqx.filter_jit(build)(snapshots.problem, snapshots.basis, one, sets, whole=True).jets
     return replace(snapshots, candidates=sets, jets=jax.tree.map(np.asarray, jets))
 
 

@@ -1,6 +1,7 @@
 """Writing a compiled solver: held arrays, the network, and in the header what they are."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from .. import storage
@@ -14,15 +15,20 @@ OF_FRONT = "front: "  # what the names of the front's arrays begin with
 
 
 def save(
-    path: str | os.PathLike[str], core: Core, error: Summary, experiment: Experiment | None
+    path: str | os.PathLike[str],
+    core: Core,
+    error: Summary,
+    experiment: Experiment | None,
+    about: Mapping[str, Any],
 ) -> None:
-    """Writes a solver with its network."""
+    """Writes a solver with its network; `about`: what else is known of it, for the header."""
     arrays = _arrays(core)
     recipe = {
         "kind": COMPILED,
         "arrays": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
         "error": error.as_dict(),
         **_described(core),
+        **about,
     }
     if experiment is not None:
         recipe |= described(experiment)

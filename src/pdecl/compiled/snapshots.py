@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .. import basis as bases
+from ..condition import Enforce, Fit
 from ..dependence import depends
 from ..domain import Region
 from ..jet import Entry
@@ -108,10 +109,11 @@ def take_snapshots(
     phis: Any,
     solver: LinearSolver | GaussNewton | None = None,
     progress: Callable[[int], None] | None = None,
+    weights: Float[np.ndarray, "S N"] | None = None,
 ) -> Snapshots:
     """Solves for the training φ with all functions, and evaluates these at the candidate points.
 
-    `progress(k)` hears of k more φ that are solved for.
+    `progress(k)` hears of k more φ that are solved for. `weights`: the answers, where they are known.
     """
     phis = problem.check_many(phis)
     leaves = jax.tree.leaves(phis)
@@ -122,7 +124,9 @@ def take_snapshots(
         )
     count, complete_solver = len(leaves[0]), complete(solver)
     size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
-    weights, codes = _answers(problem, basis, phis, count, size, complete_solver, progress)
+    codes = np.full(count, int(Status.SOLVED))
+    if weights is None:
+        weights, codes = _answers(problem, basis, phis, count, size, complete_solver, progress)
     good = np.flatnonzero([not Status(int(code)).failed for code in codes])
     if len(good) < 2 * _HELD_OUT:
         raise ValueError(
@@ -145,7 +149,8 @@ def take_snapshots(
         plan = make_plan(problem, basis if inner is None else inner, one, candidates)
         values = eqx.filter_jit(values_of)(problem, basis if inner is None else inner, one, quadrature)
         if inner is None:
-            jets = eqx.filter_jit(build)(problem, basis, one, candidates).jets
+            # With what only faces read in the interior too: relative residuals ask for its size there.
+            jets = eqx.filter_jit(build)(problem, basis, one, candidates, whole=True).jets
         else:
             (functions,) = values.values()
             front = _front(problem, basis, plan, phis, np.asarray(functions))
@@ -173,6 +178,15 @@ def _front(
     blur = np.asarray(np.exp(basis.log_blur), float)
     folds = np.asarray(fold(jnp.asarray(snapshots.weights @ functions.T), jnp.asarray(blur)))
     return FrontSnapshots(creases.parted(problem, orders), orders, snapshots, blur, folds)
+
+
+def all_fitted(problem: Problem) -> Problem:
+    """The problem with equalities as rows that are fitted: combinations of solutions hold what all of
+    these hold."""
+    if not any(isinstance(c, Enforce) for c in problem.conditions):
+        return problem
+    fitted = [Fit(c.equation, c.on, c.weight, c.name, c.residual_limit) for c in problem.conditions]
+    return Problem(problem.domain, fitted, problem.parameter, problem.unknowns)
 
 
 def stored_system(

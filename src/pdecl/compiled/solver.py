@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..adaptive import solve_to_tolerance
 from ..condition import require_limit
 from ..experiment import Experiment, law_of
 from ..family import Family
 from ..family.phi import shape_of
 from ..metrics import Summary
+from ..networks import Modes
 from ..points import is_concrete
 from ..problem import Problem
 from ..solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
@@ -54,6 +56,7 @@ class Compiled(Summarised):
       training φ: the price of fewer functions and fewer points. It says nothing about the basis
       itself.
     - `at`: the query points.
+    - `training`: where it was trained without a network, what that took and what was tried.
 
     Differentiable in φ, in forward and reverse mode, for one more factorisation and a few products.
     """
@@ -61,6 +64,7 @@ class Compiled(Summarised):
     core: Core
     error: Summary
     experiment: Experiment | None = None
+    training: Mapping[str, Any] | None = None
 
     def summary(self) -> Printed:
         problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
@@ -68,6 +72,7 @@ class Compiled(Summarised):
             ("functions", f"{self.functions:,} of the basis's {self.functions_offline:,}"),
             ("rows", self.rows),
             ("error", f"{self.error}, beside the whole basis"),
+            *[(name, value) for name, value in (self.training or {}).items() if name != "tried"],
             ("query points", "none" if self.at is None else len(self.at)),
             ("distance", f"1 for the farthest held-out training φ; a warning above {FAR:g}"),
         ]
@@ -129,9 +134,17 @@ class Compiled(Summarised):
         _warn(solution, refused)
         return solution
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one safetensors file, network included; `pdecl.load` reads it."""
-        save(path, self.core, self.error, self.experiment)
+    def rich(self, phi: Any, coords: Any) -> Any:
+        """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""
+        tolerance = float(np.clip(0.1 * self.error.mean, 1e-7, 1e-3))
+        one = solve_to_tolerance(self.core.problem, phi, tolerance, 600.0, progress=False, throw=False)
+        return one(coords)
+
+    def save(self, path: str | os.PathLike[str], *, about: Mapping[str, Any] | None = None) -> None:
+        """Writes one safetensors file, network included; `pdecl.load` reads it. `about`: what else its
+        header says."""
+        training = {} if self.training is None else {"training": dict(self.training)}
+        save(path, self.core, self.error, self.experiment, {**training, **(about or {})})
 
     @property
     def law(self) -> Family | None:
@@ -145,7 +158,8 @@ class Compiled(Summarised):
                 "this solver was compiled from a problem of your own, not from a Trained: call it in "
                 "Python, solver(phis)."
             )
-        return Trained(self.experiment, self.core.basis)
+        reduced = isinstance(self.core.basis, Modes)
+        return Trained(self.experiment, self.core.basis, self if reduced else None)
 
     @property
     def phi_like(self) -> Any:

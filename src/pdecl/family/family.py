@@ -101,6 +101,8 @@ class Family:
     fast_batch: int = 64
     evaluate_batch: int = 10
     on_grid: bool = False
+    # Whether it is trained without a network, where none is asked for.
+    reduced: bool = False
     grid: Any = None
     norm: str = "root mean square over points inside"
     presets: Sequence[str] = ("default",)

@@ -55,6 +55,7 @@ class OwnFamily(Family):
         self.source = source
         self._problem, self._check, self._network = problem, check, network
         self.at_points, self.norm = reference, norm or self.norm
+        self.reduced = network is None
         if reference is not None:
             self.exact = self._on_axes
         if bound is not None:

@@ -6,6 +6,7 @@ from .features import Periodic as Periodic
 from .fno import FNO as FNO
 from .gated import GatedDeepONet as GatedDeepONet
 from .mlp import MLP as MLP
+from .modes import Modes as Modes
 from .modulated import Modulated as Modulated
 from .precision import InSingle as InSingle
 from .products import Products as Products

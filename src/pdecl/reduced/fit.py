@@ -1,0 +1,69 @@
+"""`fit`: the one verb of training, with a network or without."""
+
+from typing import Any, overload
+
+import optax
+
+from ..compiled import Compiled
+from ..family import Family
+from ..family.own import own
+from ..history import History
+from ..mistakes import found
+from ..problem import Problem, require_problem
+from ..train import fit as fit_network
+from .make import fit_reduced
+
+TOLERANCE, BUDGET = 1e-4, 300.0
+
+
+@overload
+def fit(
+    problem: Problem | Family,
+    *,
+    tolerance: float = TOLERANCE,
+    budget: float = BUDGET,
+    progress: bool = True,
+) -> Compiled: ...
+
+
+@overload
+def fit(
+    problem: Problem, basis: Any, optimiser: optax.GradientTransformation, **options: Any
+) -> tuple[Any, History]: ...
+
+
+def fit(problem: Any, basis: Any = None, optimiser: Any = None, **options: Any) -> Any:
+    """Trains for a family of φ, without solution data from outside.
+
+    `fit(problem)` needs no network. It draws φ from the problem's law, solves them to a tolerance as
+    `pdecl.solve(problem, phi, tolerance=...)` does, takes the POD modes of these solutions for functions
+    and compiles them: as few as reach the tolerance on φ that were left out. Returns a `Compiled`.
+
+    - `tolerance`: the mean relative L2 error that is wanted. - `budget`: seconds; what is reached when
+      they are used up is returned, and says how good it is.
+    - `progress`: whether a bar is shown.
+
+    `fit(problem, basis, optimiser, steps=..., key=...)` trains a network through the layer and returns
+    it with its `History`; `help(pdecl.train.fit)` describes its arguments.
+    """
+    if basis is not None:
+        return fit_network(problem, basis, optimiser, **options)
+    if optimiser is not None:
+        raise TypeError("fit: an optimiser trains a network: give one, or leave out both.")
+    return _without_network(problem, **options)
+
+
+def _without_network(
+    problem: Problem | Family,
+    *,
+    tolerance: float = TOLERANCE,
+    budget: float = BUDGET,
+    progress: bool = True,
+) -> Compiled:
+    for name, x, below in [("tolerance", tolerance, 1.0), ("budget", budget, float("inf"))]:
+        if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < below:
+            raise ValueError(f"fit: `{name}` must be a positive number; found {found(x)}.")
+    if not isinstance(problem, Family):
+        require_problem(problem, "fit")
+        problem = own(problem, "problem", {})
+    return fit_reduced(problem, tolerance, budget, progress)

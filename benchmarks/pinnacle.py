@@ -156,90 +156,6 @@ def poisson_5d() -> Problem:
     return problem_of(box, pde, boundary)
 
 
-# --- an unknown coefficient
-# -----------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Inverse:
-    """A coefficient a(x, y) is an unknown beside u, which is seen at points with noise. Functions are
-    polynomials of a total degree, the same for u and a; of several degrees the one that predicts a fifth
-    of the data best from the others. `pde(w, z)` and `a(x, y)` are the equation and the truth."""
-
-    title: str
-    box: Box
-    pde: Callable[[Any, Any], Any]
-    u: Callable[..., Any]
-    a: Callable[..., Any]
-    seen: Callable[[], np.ndarray]
-    published: str
-
-    def problem(self, points: np.ndarray, values: np.ndarray) -> Problem:
-        box = self.box
-        edge = lambda w, z, phi: w.a() - self.a(z.x, z.y)
-        seen = Fit(lambda w, z, phi: w.u() - z.seen, on=Points(points, seen=values), name="seen")
-        boundary = Fit(edge, on=box.faces("x", "y"), name="a on the boundary")
-        pde = lambda w, z, phi: self.pde(w, z)
-        return problem_of(box, pde, boundary, seen, unknowns=("u", "a"))
-
-    def basis(self, degree: int) -> Callable[..., Any]:
-        low, high = np.asarray(self.box.bounds).T
-        chosen = [_total(degree, d) for d in (len(low), 2)]
-
-        def functions(x: Any, phi: Any) -> dict[str, Any]:
-            t = [_chebyshev(y, degree) for y in 2 * (x - low) / (high - low) - 1]
-            product = lambda index: jnp.prod(jnp.stack([t[k][i] for k, i in enumerate(index.T)]), axis=0)
-            return {"u": product(chosen[0]), "a": product(chosen[1])}
-
-        return functions
-
-
-def _chebyshev(x: Any, degree: int) -> Any:
-    t = [jnp.ones_like(x), x]
-    for _ in range(degree - 1):
-        t.append(2 * x * t[-1] - t[-2])
-    return jnp.stack(t)
-
-
-def _total(degree: int, dim: int) -> np.ndarray:
-    index = np.indices((degree + 1,) * dim).reshape(dim, -1).T
-    return index[index.sum(axis=1) <= degree]
-
-
-def divergence(w: Any, source: Any) -> Any:
-    """∇·(a∇u) + source."""
-    return w.a() * (w.u.d("x", "x") + w.u.d("y", "y")) + sum(
-        w.a.d(n) * w.u.d(n) for n in ("x", "y")
-    ) + source  # fmt: skip
-
-
-def source_of(a: Any, u: Any, *x: Any) -> Any:
-    """−∇·(a∇u) of given functions."""
-    x = jnp.stack(x)
-    flux = lambda i: lambda y: a(y[0], y[1]) * jax.grad(lambda v: u(*v))(y)[i]
-    return -sum(jax.grad(flux(i))(x)[i] for i in range(2))
-
-
-def _waves(x: Any, y: Any) -> Any:
-    return jnp.sin(PI * x) * jnp.sin(PI * y)
-
-
-def _hill(x: Any, y: Any) -> Any:
-    return 1 / (1 + x**2 + y**2 + (x - 1) ** 2 + (y - 1) ** 2)
-
-
-def _cooling(x: Any, y: Any, t: Any) -> Any:
-    return jnp.exp(-t) * _waves(x, y)
-
-
-def _conducting(x: Any, y: Any) -> Any:
-    return 2 + _waves(x, y)
-
-
-def _heat_with_unknown_a(w: Any, z: Any) -> Any:
-    at = (z.x, z.y, z.t)
-    source = source_of(_conducting, _cooling, *at) - _cooling(*at)
-    return divergence(w, source) - w.u.d("t")
-
-
 # --- references
 # -----------------------------------------------------------------------------------------
 def exactly(problem: Callable[[], Problem], solution: Callable[..., np.ndarray]) -> Any:
@@ -444,31 +360,6 @@ CASES = {
 }
 
 
-SQUARE = Box(x=(0, 1), y=(0, 1))
-CUBE = Box(x=(-1, 1), y=(-1, 1), t=(0, 1))
-INVERSE = {
-    "pinv": Inverse(
-        "PInv (the coefficient)",
-        SQUARE,
-        lambda w, z: divergence(w, source_of(_hill, _waves, z.x, z.y)),
-        _waves,
-        _hill,
-        lambda: np.stack(np.meshgrid(*[np.linspace(0, 1, 50)] * 2, indexing="ij"), -1).reshape(-1, 2),
-        "2.5e-2",
-    ),
-    "hinv": Inverse(
-        "HInv (the coefficient)",
-        CUBE,
-        _heat_with_unknown_a,
-        _cooling,
-        _conducting,
-        lambda: np.random.default_rng(1).uniform([-1, -1, 0], 1, (2500, 3)),
-        "5.3e-2",
-    ),
-}
-DEGREES, NOISE = (4, 6, 8, 10), 0.1
-
-
 # --- measuring
 # ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
@@ -493,28 +384,6 @@ def measure(case: Case, tolerance: float, points: np.ndarray, truth: Any) -> Row
     )
 
 
-def measure_inverse(case: Inverse, seed: int) -> dict[str, Any]:
-    """The error of the coefficient for one draw of the noise."""
-    jax.clear_caches()
-    begun, rng = time.perf_counter(), np.random.default_rng(seed)
-    points = case.seen()
-    values = np.asarray(case.u(*points.T)) + NOISE * rng.standard_normal(len(points))
-    held = rng.permutation(len(points)) < len(points) // 5
-    solve = lambda degree, of: pdecl.solve(
-        case.problem(points[of], values[of]), case.basis(degree), throw=False, residual_limit=None
-    )
-    misses = {
-        n: float(np.mean((solve(n, ~held)(points[held])["u"] - values[held]) ** 2)) for n in DEGREES
-    }
-    degree = min(misses, key=lambda n: misses[n])
-    solution = solve(degree, np.full(len(points), True))
-    low, high = np.asarray(case.box.bounds).T
-    at = low + (high - low) * np.random.default_rng(0).random((20_000, len(low)))
-    truth = np.asarray(case.a(at[:, 0], at[:, 1]))
-    error = float(np.linalg.norm(solution(at)["a"] - truth) / np.linalg.norm(truth))
-    return {"seed": seed, "degree": degree, "error": error, "seconds": time.perf_counter() - begun}
-
-
 HEAD = """\
 # PDEs on boxes that are hard for physics-informed networks
 
@@ -531,19 +400,6 @@ the same time (its load is beside each row in the JSON file): {machine}.
 
 | problem | published | asked | true error | stated | seconds | functions | slabs | reference |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-"""
-
-INVERSE_HEAD = """
-## An unknown coefficient
-
-The coefficient is an unknown beside u, given on the boundary; u is seen at 2500 points with normal
-noise of 0.1 (own draws; PINNacle's are not published). Solved by `pdecl.solve(problem, basis)` with
-polynomials of a total degree, all conditions of weight 1; the degree is the one that predicts a fifth of
-the data best. The error is that of the coefficient, and is the noise's above all: it differs from draw
-to draw. Seconds are for all degrees.
-
-| problem | published | draw | error of the coefficient | degree | seconds |
-| --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -567,33 +423,20 @@ def page(results: dict[str, Any]) -> str:
                 case.reference,
             ]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
-    if found := results.get("inverse"):
-        lines += INVERSE_HEAD.splitlines()
-        for name, case in INVERSE.items():
-            for row in found.get(name, []):
-                cells = [case.title, case.published, row["seed"], f"{row['error']:.1e}", row["degree"]]
-                lines.append("| " + " | ".join(map(str, [*cells, f"{row['seconds']:.1f}"])) + " |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", help="some of the problems")
-    known = [*CASES, *INVERSE]
-    names = parser.parse_args().problems or known
-    if unknown := set(names) - set(known):
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    names = parser.parse_args().problems or list(CASES)
+    if unknown := set(names) - set(CASES):
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(CASES)}")
     jax.config.update("jax_enable_x64", True)
     file = RESULTS / "pinnacle.json"
     results = json.loads(file.read_text()) if file.exists() else {"problems": {}}
     results["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
     for name in names:
-        if name in INVERSE:
-            rows = [measure_inverse(INVERSE[name], seed) for seed in range(3)]
-            print(INVERSE[name].title, *rows, sep="\n   ", flush=True)
-            results.setdefault("inverse", {})[name] = rows
-            write(results, file)
-            continue
         case, begun = CASES[name], time.perf_counter()
         points, truth = case.truth()
         print(f"{case.title}: reference in {time.perf_counter() - begun:.1f} s", flush=True)
@@ -603,12 +446,8 @@ def main() -> None:
             print("  ", row, flush=True)
             rows.append(row)
         results["problems"][name] = rows
-        write(results, file)
-
-
-def write(results: dict[str, Any], file: Path) -> None:
-    file.write_text(json.dumps(results, indent=1) + "\n")
-    (RESULTS / "pinnacle.md").write_text(page(results))
+        file.write_text(json.dumps(results, indent=1) + "\n")
+        (RESULTS / "pinnacle.md").write_text(page(results))
 
 
 if __name__ == "__main__":

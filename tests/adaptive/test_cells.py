@@ -70,10 +70,40 @@ def solid():
         Fit(lambda v, p, k: laplacian(v, *"xyz") + u(p.x, p.y, p.z, jnp), on=domain.interior),
         Fit(lambda v, p, k: v() - u(p.x, p.y, p.z, jnp), on=domain.boundary()),
     ]
-    return Problem(domain, conditions), u, 0.1
+    return Problem(domain, conditions), u, 0.2
 
 
-CASES = [perforated, l_shape, nonlinear, solid]
+def heat():
+    """In time, with sources and values that depend on it."""
+    domain = Domain(Rectangle([0, 0], [1, 1]) - Disk([0.6, 0.5], 0.25), t=(0, 1))
+    u = lambda x, y, t, np=np: np.exp(-t) * np.sin(2 * x) * np.cos(y) + t * x
+    at = lambda z: u(z.x, z.y, z.t, jnp)
+    source = lambda z: 4 * jnp.exp(-z.t) * jnp.sin(2 * z.x) * jnp.cos(z.y) + z.x
+    conditions = [
+        Fit(lambda v, z, k: v.d("t") - laplacian(v) - source(z), on=domain.interior),
+        Fit(lambda v, z, k: v() - at(z), on=domain.face(t=0)),
+        Fit(lambda v, z, k: v() - at(z), on=domain.boundary()),
+    ]
+    return Problem(domain, conditions), u, 1e-2
+
+
+def ball_of_four_dimensions():
+    """No cells: polynomials of a total degree."""
+    domain = Domain(Ball([0, 0, 0, 0], 1.0), t=(0, 0.5))
+    names = domain.names[:4]
+    u = lambda *x, np=np: np.exp(sum(y**2 for y in x[:4]) / 4 + x[4])
+    at = lambda z: u(*(getattr(z, name) for name in domain.names), np=jnp)
+    square = lambda z: sum(getattr(z, name) ** 2 for name in names)
+    flow = lambda v, z: v.d("t") - laplacian(v, *names) / 2 + square(z) * at(z) / 8
+    conditions = [
+        Fit(lambda v, z, k: flow(v, z), on=domain.interior),
+        Fit(lambda v, z, k: v() - at(z), on=domain.face(t=0)),
+        Fit(lambda v, z, k: v.dn() - at(z) / 2, on=domain.boundary()),
+    ]
+    return Problem(domain, conditions), u, 3e-2
+
+
+CASES = [perforated, l_shape, nonlinear, solid, heat, ball_of_four_dimensions]
 
 
 def inside(domain, count=4000):

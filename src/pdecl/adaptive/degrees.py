@@ -3,6 +3,7 @@
 More rows than functions, at points of low discrepancy; where they are dense enough any points serve.
 """
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,10 +13,13 @@ from numpy.polynomial import legendre
 
 from ..condition import located
 from .rows import Equations
+from .slab import Start
 from .space import Coefficients, Space, is_inside
+from .start import Starter
 
 # Rows at 2 N points inside and 0.15 N on each face.
 _INSIDE, _FACE = 2.0, 0.15
+_AROUND = 1.0  # on the boundary of a shape
 
 
 class Polynomials:
@@ -56,6 +60,31 @@ class Degrees(Space):
             out = out * line.table(x, orders[p])[:, self.index[u][:, p]][back]
         return out
 
+    def matrices(self, slopes: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+        """As arrays: no entry is zero."""
+        tops = np.cumsum([0] + [g.shape[0] * g.shape[1] for g in slopes])
+        out: dict[int, np.ndarray] = {}
+        for k, i in enumerate(self.reading.rest):
+            n = len(slopes[k])
+            for e, entry in enumerate(self.reading.entries[i]):
+                whole = out.setdefault(self.reading.march_count(entry), np.zeros((tops[-1], self.size)))
+                for r in range(slopes[k].shape[1]):
+                    rows = slice(tops[k] + r * n, tops[k] + (r + 1) * n)
+                    slope = slopes[k][:, r, e, None]
+                    whole[rows, self.shares[entry.unknown]] += slope * self.table(k, entry)
+        return out
+
+    def start(self, starter: Starter) -> Start:
+        """Polynomials that agree best with the start at points inside."""
+        domain = self.reading.problem.domain
+        x = np.asarray(domain.interior.draw(None, 3 * self.size).coords)
+        values, out = starter.values(x[:, self.axes], self.axes), {}
+        for u in self.unknowns:
+            wanted = [j for j, (v, _) in enumerate(starter.slots) if v == u]
+            table = self.values(u, x, (0,) * len(self.axes))
+            out[u] = list(np.linalg.lstsq(table, values[:, wanted])[0].T)
+        return out
+
     def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
         shape = [line.size for line in self.lines[u]]
         x = np.zeros((*coefficients.shape[:-1], *shape))
@@ -80,6 +109,8 @@ class Degrees(Space):
 
     def _line(self, u: str, axis: int, degree: int) -> Polynomials:
         ends = sum(self.reading.ends.get((u, axis, side), 0) for side in (0, 1))
+        if self.reading.shape is not None:
+            ends = self.reading.orders[u][axis]
         order = max(1, self.reading.orders[u][axis])
         return Polynomials(self.reading.problem.domain.bounds[axis], degree + ends, order)
 
@@ -88,10 +119,16 @@ class Degrees(Space):
         reading, on = self.reading, self.reading.problem.conditions[index].on
         if not hasattr(on, "sides"):
             return self.given_points(index)
+        shape = reading.shape is not None
         count = round(_INSIDE * self.size) if is_inside(on) else round(_FACE * self.size) * len(on.sides)
+        if shape and not is_inside(on):
+            count = round(_AROUND * self.size)
         where = jax.tree.map(np.asarray, located(on.draw(None, max(count, len(on.sides)))))
         low, high = np.asarray(reading.problem.domain.bounds).T
         x = where["coords"]
+        if shape:
+            still = np.arange(x.shape[1]) == reading.marched
+            return where | {"coords": np.where(still, 0.0, x)}
         bent = low + (high - low) * (1 - np.cos(np.pi * (x - low) / (high - low))) / 2
         coords = 0.5 * bent + 0.5 * x
         if reading.marched is not None:

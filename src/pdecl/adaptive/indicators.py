@@ -91,7 +91,7 @@ def extrapolated(before: "Marched | None", slab: Slab) -> np.ndarray:
 class Marched:
     """The solution on a slab that is done: each unknown's coefficients at its start and stages."""
 
-    def __init__(self, low: float, h: float, space: Grid, values: Coefficients):
+    def __init__(self, low: float, h: float, space: Space, values: Coefficients):
         self.low, self.h, self.space, self.values = low, h, space, values
 
 

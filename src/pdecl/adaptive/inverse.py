@@ -52,8 +52,8 @@ class Inverse:
         self.h, self._stages, self._factors = h, radau(s), list[Both]()
         shifted = lambda shift: sum(shift**a * A for a, A in matrices.items())
         rows, columns = next(iter(matrices.values())).shape
-        wide = max(A.nnz for A in matrices.values()) > _WIDE * rows
-        large = rows == columns > _LARGE and wide and s > 1
+        entries = max(getattr(A, "nnz", rows * columns) for A in matrices.values())
+        large = rows == columns > _LARGE and entries > _WIDE * rows and s > 1
         if large and not near:
             middle = np.exp(np.log(np.abs(self._stages.rates)).mean()) / h
             near.append(factorise(shifted(middle)))
@@ -87,6 +87,11 @@ def factorise(M: Any, sizes: np.ndarray | None = None) -> Both:
     rows, columns = M.shape
     if rows < columns:
         raise Singular(f"the conditions give {rows} rows for {columns} functions: some are missing")
+    if isinstance(M, np.ndarray):
+        size = np.abs(M).max(axis=1) if sizes is None else sizes
+        size = np.where(size > 0, size, 1.0)
+        solve, back = _least_squares_dense(M / size[:, None])
+        return lambda r: solve((r.T / size).T), lambda x: (back(x).T / size).T
     largest = abs(M).max(axis=1).toarray().ravel()
     size = largest if sizes is None or rows == columns else sizes
     size = np.where(size > 0, size, 1.0)
@@ -95,7 +100,9 @@ def factorise(M: Any, sizes: np.ndarray | None = None) -> Both:
         raise Failed("an equation is not finite")
     if rows > columns:
         solve, back = (
-            _least_squares_dense(scaled) if scaled.nnz > 0.5 * rows * columns else _least_squares(scaled)
+            _least_squares_dense(scaled.toarray())
+            if scaled.nnz > 0.5 * rows * columns
+            else _least_squares(scaled)
         )
     elif rows < _DENSE and scaled.nnz > _FULL * rows**2:
         solve, back = _dense(scaled.toarray())
@@ -188,7 +195,7 @@ def _least_squares(A: Sparse) -> Both:
     )
 
 
-def _least_squares_dense(A: Sparse) -> Both:
-    Q, R = scipy.linalg.qr(A.toarray(), mode="economic", check_finite=False)
+def _least_squares_dense(A: np.ndarray) -> Both:
+    Q, R = scipy.linalg.qr(A, mode="economic", check_finite=False)
     solve = lambda r, trans=0: scipy.linalg.solve_triangular(R, r, trans, check_finite=False)
     return lambda r: solve(Q.conj().T @ r), lambda x: Q.conj() @ solve(x, 1)

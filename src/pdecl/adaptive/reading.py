@@ -183,13 +183,10 @@ def _require_parts(reading: Reading) -> None:
             "a solve to a tolerance on a shape takes no conditions on interfaces or pairs of faces: "
             f"{_BASIS}"
         )
-    if (
-        reading.shape.dim > 3
-        or reading.marched is not None
-        or len(reading.space_axes) > reading.shape.dim
-    ):
+    if len(reading.space_axes) > reading.shape.dim:
         raise ValueError(
-            "a solve to a tolerance on a shape is for steady problems in two and three dimensions: "
+            "a solve to a tolerance on a shape takes the shape's coordinates and one more that can "
+            "be marched along, as time can: all conditions at its beginning, none at its end. "
             f"{_BASIS}"
         )
     named = {side[0] for on in places if isinstance(on, Region) for side in on.sides if len(side) == 1}

@@ -66,9 +66,7 @@ class Slab:
 
     def inverse(self, slopes: list[np.ndarray]) -> Inverse:
         """With the slopes at their mean over the stages."""
-        mean = [g.mean(axis=0) for g in slopes]
-        sizes = None if self.space.reading.marched is not None else self.space.row_sizes(mean)
-        return Inverse(self.space.matrices(mean), self.s, self.h, sizes, self.space.near)
+        return self.space.inverse([g.mean(axis=0) for g in slopes], self.s, self.h)
 
     def solve(
         self, Z: np.ndarray, target: float, inverse: Inverse | None = None

@@ -13,9 +13,11 @@ from ..progress import late_bar
 from ..status import SolveError, Status
 from .answer import Adaptive, Piece
 from .cells.levels import Levels as CellLevels
+from .cells.marching import ByDegree, Marches
 from .effort import Effort, Stop
 from .levels import Levels
 from .marching import March
+from .reading import Reading
 from .residuals import relative_residuals
 from .rows import Equations, equations_of
 from .traced import Traced
@@ -62,7 +64,7 @@ def solve_to_tolerance(
 
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> Adaptive:
     equations = equations_of(problem, phi)
-    if equations.reading.marched is None:
+    if equations.reading.marched is None or equations.reading.shape is not None:
         solution = _by_levels(equations, tolerance, effort)
     else:
         solution = _by_marches(equations, tolerance, effort)
@@ -74,14 +76,20 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort) -> A
 
 
 def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
-    kind = Levels if equations.reading.shape is None else CellLevels
-    levels, stop = kind(equations, tolerance, effort), None
+    levels, stop = _levels_of(equations.reading)(equations, tolerance, effort), None
     try:
         levels.run()
     except Stop as reason:
         stop = reason
     solution = _solved(equations, tolerance, levels.pieces, levels.estimates)
     return _stopped(solution, stop)
+
+
+def _levels_of(reading: Reading) -> Any:
+    many = len(reading.space_axes) > 3
+    if reading.marched is not None:
+        return ByDegree if many else Marches
+    return Levels if reading.shape is None or many else CellLevels
 
 
 def _by_marches(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:

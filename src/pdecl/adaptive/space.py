@@ -12,6 +12,7 @@ from ..condition import located
 from ..domain import Region
 from ..jet import Entry
 from ..rules import tensor
+from .inverse import Inverse
 from .rows import Equations
 
 Coefficients = dict[str, np.ndarray]  # for each unknown (…, N_u)
@@ -148,6 +149,11 @@ class Space:
             row = [blocks[j, u] if (j, u) in blocks else empty(n, u) for u in self.unknowns]
             rows.append(row[0] if len(row) == 1 else scipy.sparse.hstack(row, "csr"))
         return scipy.sparse.vstack(rows, "csr")
+
+    def inverse(self, slopes: Sequence[np.ndarray], s: int, h: float) -> Any:
+        """The solve with a slab's s stages, its slopes (n, rows, entries) held."""
+        sizes = None if self.reading.marched is not None else self.row_sizes(slopes)
+        return Inverse(self.matrices(slopes), s, h, sizes, self.near)
 
     def row_sizes(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
         """For each row the root mean square over its condition of Σ_e |g_e| ‖T_e row‖, the most that its

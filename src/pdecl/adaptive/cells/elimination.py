@@ -52,7 +52,9 @@ def dissect(centres: np.ndarray, faces: np.ndarray) -> list[Group]:
         first = build(cells[side], inner[ends.all(axis=1)])
         second = build(cells[~side], inner[~ends.any(axis=1)])
         one, other = groups[first].rest, groups[second].rest
-        groups.append(Group(None, (first, second), np.intersect1d(one, other), np.setxor1d(one, other)))
+        own = np.intersect1d(one, other)
+        rest = np.concatenate([half[~np.isin(half, own)] for half in (one, other)])
+        groups.append(Group(None, (first, second), own, rest))
         return len(groups) - 1
 
     build(np.arange(len(centres)), np.arange(len(faces)))
@@ -167,27 +169,33 @@ class Elimination:
         return _Joint(factor, across), S[k:, k:] - across.conj().T @ across
 
     def _joined(self, group: Group, grams: list[np.ndarray]) -> tuple[np.ndarray, int]:
-        """The sum of what the halves leave, on the traces between them and then those to others."""
-        size = int(self.traces[group.own].sum() + self.traces[group.rest].sum())
-        S = np.zeros((size, size), grams[0].dtype)
-        for at, gram in zip(self._columns(group), grams, strict=True):
-            S[np.ix_(at, at)] += gram
-        return S, int(self.traces[group.own].sum())
+        """The sum of what the halves leave: on the traces between them, on those from the first half to
+        others and on those from the second."""
+        k = int(self.traces[group.own].sum())
+        one, other = (
+            gram.take(at, 0).take(at, 1) for at, gram in zip(self._columns(group), grams, strict=True)
+        )
+        m = len(one)
+        S = np.zeros((m + len(other) - k,) * 2, one.dtype)
+        S[:m, :m] = one
+        S[:k, :k] += other[:k, :k]
+        S[:k, m:], S[m:, :k], S[m:, m:] = other[:k, k:], other[k:, :k], other[k:, k:]
+        return S, k
 
     def _gathered(self, group: Group, sides: list[np.ndarray]) -> np.ndarray:
-        y = np.zeros(int(self.traces[group.own].sum() + self.traces[group.rest].sum()), sides[0].dtype)
-        for at, side in zip(self._columns(group), sides, strict=True):
-            y[at] += side
-        return y
+        k = int(self.traces[group.own].sum())
+        one, other = (side[at] for at, side in zip(self._columns(group), sides, strict=True))
+        return np.concatenate([one[:k] + other[:k], one[k:], other[k:]])
 
     def _columns(self, group: Group) -> list[np.ndarray]:
-        """Where the traces of each half stand among those of the group."""
-        faces = np.concatenate([group.own, group.rest]).astype(int)
-        first = dict(zip(faces, np.concatenate([[0], np.cumsum(self.traces[faces])]), strict=False))
+        """For each half the order of its traces in which those between the halves come first."""
         out = []
         for half in group.halves:
             rest = self.groups[half].rest
-            parts = [np.arange(first[f], first[f] + self.traces[f]) for f in rest]
+            sizes = self.traces[rest]
+            starts = dict(zip(rest, np.cumsum(sizes) - sizes, strict=True))
+            faces = [*group.own, *rest[~np.isin(rest, group.own)]]
+            parts = [np.arange(starts[f], starts[f] + self.traces[f]) for f in faces]
             out.append(np.concatenate(parts) if parts else np.zeros(0, int))
         return out
 

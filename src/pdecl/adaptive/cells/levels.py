@@ -4,6 +4,8 @@ Each level is solved by Newton's method from the one before. What is left is est
 change and from how much the rest of the rows fell.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ..answer import Piece
@@ -23,6 +25,9 @@ _FIRST = {2: 4, 3: 3}  # cells along the shortest side
 _MARKED = 0.3  # of the largest rest
 
 
+Values = dict[str, np.ndarray]
+
+
 class Levels:
     """`Z` are the coefficients in `space`; `estimates` the relative error of each unknown."""
 
@@ -31,7 +36,7 @@ class Levels:
         self.reading = reading = equations.reading
         low, high = reading.shape.bounding_box
         self.d = len(low)
-        self.mesh = Mesh.uniform(np.asarray(low, float), np.asarray(high, float), _FIRST[self.d])
+        self.mesh = Mesh.uniform(np.asarray(low, float), np.asarray(high, float), _FIRST.get(self.d, 1))
         self.p = _degree(tolerance, self.d)
         self.scale = dict.fromkeys(reading.problem.unknowns, 1.0)
         self.space: Cells | None = None
@@ -48,8 +53,8 @@ class Levels:
     def run(self) -> None:
         """Raises `Stop` where it ends above the tolerance."""
         while not max(self.estimates.values()) <= self.tolerance:
-            if self.space is not None and self.space.size > _MOST[self.d]:
-                raise Stop(f"{self.space.size} functions are the most there may be.")
+            if self.pieces and (size := self.pieces[0].space.size) > _MOST.get(self.d, 2000):
+                raise Stop(f"{size} functions are the most there may be.")
             if self.count >= _MOST_LEVELS:
                 raise Stop(f"{self.count} levels of cells are the most there may be.")
             if self.effort.used_up:
@@ -60,34 +65,54 @@ class Levels:
                 raise Stop(f"level {self.count + 1} was not solved: {failure}.") from failure
 
     def _next_level(self) -> None:
-        reading = self.reading
-        places = Places(reading.shape, self.mesh)
-        sets = sets_of(reading, places, self.p)
-        space = Cells(self.equations, places, sets, self.p, self.scale)
-        _, x, weights = places.interior(4)
-        mean = weights / weights.sum()
-        before = None if self.space is None else {u: self.space.at(self.Z, u, x) for u in space.unknowns}
-        start = np.zeros((places.count, space.own))
+        space = self._space()
+        start = np.zeros((space.places.count, space.own))
         if self.space is not None and not self.reading.linear:
             start = _carried(self.space, self.Z, space)
-        newton = Newton(space, self.effort)
         # A level need not be solved better than it is.
-        Z, rests = newton.solve(start, max(0.01 * self.tolerance, 0.01 * min(self.change, 1.0)))
-        now = {u: space.at(Z, u, x) for u in space.unknowns}
+        target = max(0.01 * self.tolerance, 0.01 * min(self.change, 1.0))
+        Z, rests = Newton(space, self.effort).solve(start, target)
+        _, x, weights = space.places.interior(4)
+        values = lambda level, Z: {u: level.at(Z, u, x) for u in space.unknowns}
+        before = None if self.space is None else values(self.space, self.Z)
+        self._measure(space, values(space, Z), before, weights, rests, 0.0)
+        self.space, self.Z = space, Z
+
+    def _space(self) -> Cells:
+        places = Places(self.reading.shape, self.mesh)
+        return Cells(self.equations, places, sets_of(self.reading, places, self.p), self.p, self.scale)
+
+    def _measure(
+        self,
+        space: Any,
+        now: Values,
+        before: Values | None,
+        weights: np.ndarray,
+        rests: np.ndarray,
+        more: float,
+    ) -> None:
+        """Estimates from the values of this level and the one before at points with these weights, and
+        the cells of the next level."""
+        mean = weights / weights.sum()
         sizes = {u: float(np.sqrt(mean @ v**2)) for u, v in now.items()}
         top = max(sizes.values()) or 1.0
         self.scale = {u: max(size, 1e-3 * top) for u, size in sizes.items()}
         rest = float(np.linalg.norm(rests))
         if before is not None:
-            rate = float(np.clip(rest / self.rest, 0.15, 0.7))
             gap = lambda u: float(np.sqrt(mean @ (now[u] - before[u]) ** 2)) / self.scale[u]
-            changes = {u: gap(u) for u in space.unknowns}
-            self.change = max(changes.values())
-            self.estimates = {u: CAUTION * rate / (1 - rate) * change for u, change in changes.items()}
-        self.space, self.Z, self.rest, self.count = space, Z, rest, self.count + 1
+            changes = {u: gap(u) for u in now}
+            change = max(changes.values())
+            # Rows say how errors fall; polynomials of a higher degree without cells, their changes.
+            fall = rest / self.rest if self.rest else change / self.change
+            rate, self.change = float(np.clip(fall, 0.15, 0.7)), change
+            self.estimates = {u: CAUTION * rate / (1 - rate) * x + more for u, x in changes.items()}
+        self.rest, self.count = rest, self.count + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")
-        marks = rests > _MARKED * rests.max()
-        self.mesh = self.mesh.refined((places.owner >= 0) & marks[places.owner])
+        self._refine(space, rests)
+
+    def _refine(self, space: Any, rests: np.ndarray) -> None:
+        marks, owner = rests > _MARKED * rests.max(), space.places.owner
+        self.mesh = self.mesh.refined((owner >= 0) & marks[owner])
 
 
 class Newton:
@@ -138,7 +163,7 @@ class Newton:
     def _size(self, change: np.ndarray) -> float:
         """Of a change of the coefficients: the worst unknown's, relative to its size."""
         volume = self.space.places.volume / self.space.places.volume.sum()
-        parts = self.space.shares.items()
+        parts = self.space.columns.items()
         return max(
             float(np.sqrt(volume @ (change[:, share] ** 2).sum(axis=1))) / self.space.scale[u]
             for u, share in parts
@@ -147,14 +172,14 @@ class Newton:
 
 def _degree(tolerance: float, d: int) -> int:
     digits = -np.log10(tolerance)
-    degree, most = (3.5 + 0.8 * digits, 12) if d == 2 else (3 + 0.5 * digits, 8)
+    degree, most = (3.5 + 0.8 * digits, 12) if d == 2 else (4.6 + 0.6 * digits, 9)
     return int(np.clip(round(degree), 7 - d, most))
 
 
 def _carried(old: Cells, Z: np.ndarray, new: Cells) -> np.ndarray:
     """Polynomials on new cells that agree with old ones at Gauss points."""
     out = np.zeros((new.places.count, new.own))
-    for u, share in new.shares.items():
+    for u, share in new.columns.items():
         p = new.p[u]
         unit, _ = gauss(p + 1, new.d)
         x = (new.places.low[:, None] + new.places.side[:, None] * unit).reshape(-1, new.d)

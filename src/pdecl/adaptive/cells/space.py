@@ -21,9 +21,13 @@ import numpy as np
 import scipy
 
 from ...jet import Entry
+from ..inverse import Inverse
 from ..reading import Reading
 from ..rows import Equations
+from ..slab import Start
 from ..space import Space
+from ..stages import is_real, radau
+from ..start import Starter
 from .elimination import Elimination, Group, dissect
 from .places import Faces, Places
 from .polynomials import degrees, products
@@ -54,7 +58,8 @@ class Set:
 
 class Cells(Space):
     """Polynomials of total degree `p[u]` for each unknown in each of `places.count` cells. Coefficients
-    are Z (cells, `own`), an unknown's being the columns `shares[u]`. `scale`: sizes of the unknowns."""
+    are Z (cells, `own`), an unknown's being `columns[u]`; those of slabs stand unknown by unknown,
+    `shares[u]`. `scale`: sizes of the unknowns."""
 
     def __init__(
         self,
@@ -70,9 +75,10 @@ class Cells(Space):
         top = max(self.order.values())
         self.lack = {u: top - order for u, order in self.order.items()}
         self.p = {u: p if self.lack[u] == 0 else p - 1 for u in self.unknowns}
-        self.allot({u: len(degrees(self.p[u], self.d)) for u in self.unknowns})
-        self.own = self.size
-        self.size *= places.count
+        number = {u: len(degrees(self.p[u], self.d)) for u in self.unknowns}
+        self.allot(number)
+        self.columns, self.own = self.shares, self.size
+        self.allot({u: n * places.count for u, n in number.items()})
         self.points = [s.where for s in sets]
         self._shrunk = places.size / places.mesh.sides.max()
 
@@ -99,13 +105,43 @@ class Cells(Space):
 
     def coefficients(self, Z: np.ndarray) -> dict[str, np.ndarray]:
         """Of each unknown, (1, N_u), as `values` takes them."""
-        return {u: Z[:, share].reshape(1, -1) for u, share in self.shares.items()}
+        return {u: Z[:, share].reshape(1, -1) for u, share in self.columns.items()}
+
+    def joined(self, Z: np.ndarray) -> np.ndarray:
+        """(cells, own) as one vector, unknown by unknown."""
+        return np.concatenate([Z[:, part].ravel() for part in self.columns.values()])
+
+    def split(self, z: np.ndarray) -> np.ndarray:
+        parts = [z[share].reshape(self.places.count, -1) for share in self.shares.values()]
+        return np.concatenate(parts, axis=1)
+
+    def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:
+        volume = self.places.volume / self.places.volume.sum()
+        shape = (*coefficients.shape[:-1], self.places.count, -1)
+        return coefficients.reshape(shape) * np.sqrt(volume)[:, None]
 
     def at(self, Z: np.ndarray, u: str, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self.values(u, x, (0,) * self.d) @ Z[:, self.shares[u]].ravel())
+        return np.asarray(self.values(u, x, (0,) * self.d) @ Z[:, self.columns[u]].ravel())
 
     def _products(self, u: str, x: np.ndarray, own: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
         return products(x, self.places.low[own], self.places.side[own], self.p[u], orders)
+
+    def start(self, starter: Starter) -> Start:
+        """Polynomials that agree best with the start at points inside each cell."""
+        own, x, weights = self.places.interior(max(self.p.values()) + 1)
+        values = starter.values(x, self.axes)
+        ends = np.searchsorted(own, np.arange(self.places.count + 1))
+        out: Start = {}
+        for u in self.unknowns:
+            wanted = [j for j, (v, _) in enumerate(starter.slots) if v == u]
+            basis = self._products(u, x, own, (0,) * self.d)
+            found = np.zeros((len(wanted), self.places.count, basis.shape[1]))
+            for cell in range(self.places.count if wanted else 0):
+                here = slice(ends[cell], ends[cell + 1])
+                root = np.sqrt(weights[here])[:, None]
+                found[:, cell] = np.linalg.lstsq(root * basis[here], root * values[here][:, wanted])[0].T
+            out[u] = [c.ravel() for c in found]
+        return out
 
     # --- rows of conditions
     def rows_at(self, Z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -116,23 +152,48 @@ class Cells(Space):
             v = np.empty((len(own), len(entries)))
             for e, entry in enumerate(entries):
                 v[:, e] = np.einsum(
-                    "ij,ij->i", self.table(k, entry), Z[:, self.shares[entry.unknown]][own]
+                    "ij,ij->i", self.table(k, entry), Z[:, self.columns[entry.unknown]][own]
                 )
             out.append(self.equations.rows(i, self.points[k], v))
         return out
 
-    def weighed(self, slopes: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def evaluate(
+        self, jets: dict[str, list[np.ndarray]], times: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        s, values, slopes = len(times), [], []
+        for k, i in enumerate(self.reading.rest):
+            own, entries = self.sets[k].own, self.reading.entries[i]
+            v = np.empty((s, len(own), len(entries)))
+            for e, entry in enumerate(entries):
+                part = jets[entry.unknown][self.reading.march_count(entry)]
+                for j, c in enumerate(part.reshape(s, self.places.count, -1)):
+                    v[j, :, e] = np.einsum("ij,ij->i", self.table(k, entry), c[own])
+            where = self._at(times, self.points[k])
+            rows, g = self.equations.rows(i, where, v.reshape(s * len(own), -1))
+            values.append(rows.reshape(s, -1))
+            slopes.append(g.reshape(s, len(own), *g.shape[1:]))
+        return np.concatenate(values, axis=1), slopes
+
+    def inverse(self, slopes: Sequence[np.ndarray], s: int, h: float) -> "StageSolves":
+        return StageSolves(self, slopes, s, h)
+
+    def weighed(
+        self, slopes: Sequence[np.ndarray], shift: complex = 1.0
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each condition its rows on the functions of their cells, (n, rows, own), and the weights
-        (n, rows) that they were multiplied with."""
+        (n, rows) that they were multiplied with. A derivative by the marched coordinate is a product
+        with `shift`."""
         out = []
         for k, i in enumerate(self.reading.rest):
             s, g = self.sets[k], slopes[k]
-            J, size = np.zeros((*g.shape[:2], self.own)), np.zeros(g.shape[:2])
+            J = np.zeros((*g.shape[:2], self.own), type(shift))
+            size = np.zeros(g.shape[:2])
             lack = np.full(g.shape[1], np.inf)
             for e, entry in enumerate(self.reading.entries[i]):
-                u, slope = entry.unknown, g[:, :, e]
-                J[:, :, self.shares[u]] += slope[:, :, None] * self.table(k, entry)[:, None]
-                order = len(entry.axes) - self.reading.march_count(entry)
+                times = self.reading.march_count(entry)
+                u, slope = entry.unknown, g[:, :, e] * shift**times
+                J[:, :, self.columns[u]] += slope[:, :, None] * self.table(k, entry)[:, None]
+                order = len(entry.axes) - times
                 steep = self.scale[u] * (_STEEP / self.places.size[s.own]) ** order
                 size += np.abs(slope) * steep[:, None]
                 lack = np.where(slope.any(axis=0), np.minimum(lack, self.lack[u]), lack)
@@ -184,7 +245,7 @@ class Cells(Space):
         """A derivative along the normal of the functions on one side, at all points of faces."""
         f = self.faces
         face = np.repeat(np.arange(len(f.axis)), np.diff(f.starts))
-        out = np.zeros((len(face), self.shares[u].stop - self.shares[u].start))
+        out = np.zeros((len(face), self.columns[u].stop - self.columns[u].start))
         for axis in range(self.d):
             here = f.axis[face] == axis
             orders = tuple(order if a == axis else 0 for a in range(self.d))
@@ -195,7 +256,7 @@ class Cells(Space):
         height, width = sum(len(own) for *_, own, _ in parts), sum(t.shape[1] for *_, t in parts)
         M, top, right = np.zeros((height, self.own + width)), 0, self.own
         for _, u, own, trace in parts:
-            M[top : top + len(own), self.shares[u]] = own
+            M[top : top + len(own), self.columns[u]] = own
             M[top : top + len(own), right : right + trace.shape[1]] = trace
             top, right = top + len(own), right + trace.shape[1]
         return M
@@ -209,8 +270,8 @@ class Cells(Space):
 class LeastSquares:
     """The factors of a linearisation: rows of conditions and of faces."""
 
-    def __init__(self, space: Cells, slopes: Sequence[np.ndarray]):
-        self.space, self.weighed = space, space.weighed(slopes)
+    def __init__(self, space: Cells, slopes: Sequence[np.ndarray], shift: complex = 1.0):
+        self.space, self.weighed = space, space.weighed(slopes, shift)
         self.static, traces = space.continuity
         blocks = [self._block(cell) for cell in range(space.places.count)]
         self.elimination = Elimination(space.groups, blocks, traces)
@@ -236,7 +297,7 @@ class LeastSquares:
         parts = [part.reshape(-1, self.space.own) for part in rows]
         static = self.static[cell]
         height = sum(map(len, parts))
-        M = np.zeros((height + len(static), static.shape[1]), order="F")
+        M = np.zeros((height + len(static), static.shape[1]), parts[0].dtype, order="F")
         M[:height, : self.space.own] = np.concatenate(parts)
         M[height:] = static
         return M
@@ -251,6 +312,36 @@ class LeastSquares:
                 part = flat.reshape(part.shape)
             out.append(part)
         return out
+
+
+class StageSolves(Inverse):
+    """The solve with Σ_a (D/h)^a ⊗ A_a of a slab with s stages, as `Inverse` does: least squares for
+    each conjugate pair of eigenvalues of D. `rests`: what the rows of each cell were left with."""
+
+    def __init__(self, space: Cells, slopes: Sequence[np.ndarray], s: int, h: float):
+        self.space, self.h, self._stages = space, h, radau(s)
+        self.rests = np.zeros(space.places.count)
+        rates = self._stages.rates
+        shifts = [float(rate.real) if is_real(rate) else complex(rate) for rate in rates]
+        self._solves = [LeastSquares(space, slopes, shift / h) for shift in shifts]
+
+    def __call__(self, R: np.ndarray) -> np.ndarray:
+        stages, out, squares = self._stages, np.zeros((len(R), self.space.size)), 0.0
+        for j, (rate, factor) in enumerate(zip(stages.rates, self._solves, strict=True)):
+            once = is_real(rate)
+            hat = stages.dual[j] @ R
+            Z, left = factor.solve(self._sides(hat.real if once else hat))
+            term = np.outer(stages.vectors[:, j], self.space.joined(Z))
+            out += term.real if once else 2 * term.real
+            size = np.mean(np.abs(stages.vectors[:, j]) ** 2) * (1 if once else 2)
+            squares = squares + size * left**2
+        self.rests = np.sqrt(squares)
+        return out
+
+    def _sides(self, flat: np.ndarray) -> list[np.ndarray]:
+        shapes = [weights.shape for _, weights in self._solves[0].weighed]
+        parts = np.split(flat, np.cumsum([n * rows for n, rows in shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _conserving(rows: np.ndarray, roots: np.ndarray) -> np.ndarray:

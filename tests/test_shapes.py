@@ -21,6 +21,8 @@ from pdecl.shapes import (
     Rectangle,
     ShapeError,
     Signed,
+    Split,
+    interface,
     load,
 )
 
@@ -375,3 +377,25 @@ def test_a_solution_is_differentiated_with_respect_to_its_shape():
     value, slope = jax.jit(jax.value_and_grad(solve))(jnp.asarray(0.8))
     assert float(value) == pytest.approx(1 / np.log(2.5), rel=1e-6)
     assert float(slope) == pytest.approx(1 / (0.8 * np.log(2.5) ** 2), rel=1e-6)
+
+
+def test_between_materials_values_and_fluxes_agree():
+    core = Disk((0, 0), 1.0)
+    domain = Domain(Disk((0, 0), 2) - Disk((0, 0), 0.5), inside={"core": core})
+    a = lambda z: jnp.where(z.core > 0, 10.0, 1.0)
+    heat = lambda u, z, phi: a(z) * (u.d("x", "x") + u.d("y", "y"))
+    conditions = [
+        pdecl.Fit(heat, on=domain.interior),
+        pdecl.Fit(lambda u, z, phi: u() - 1, on=domain.boundary("outer")),
+        pdecl.Fit(lambda u, z, phi: u(), on=domain.boundary("hole 1")),
+        *interface(domain, "core", within=10.0, beyond=1.0),
+    ]
+    basis = lambda x, phi: jnp.stack([jnp.ones(()), 0.5 * jnp.log(x @ x), x[0] ** 2])
+    u = pdecl.solve(pdecl.Problem(domain, conditions), Split(basis, core))
+    # u = c log(r / 0.5) within and 1 + 10 c log(r / 2) beyond, so c (1 + 10) log 2 = 1.
+    c = 1 / (11 * np.log(2))
+    np.testing.assert_allclose(
+        u([[0.75, 0.0], [0.0, 1.5]]), [c * np.log(1.5), 1 + 10 * c * np.log(0.75)], rtol=1e-6
+    )
+    with pytest.raises(ValueError, match="no shape 'shell' inside; there are: core"):
+        domain.interface("shell")

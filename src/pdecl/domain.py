@@ -18,7 +18,7 @@ from .rules import Gauss, Grid, LowDiscrepancy, Rule, Uniform, per_axis, require
 class Box:
     """An axis-parallel box: `Box(x=(0, 1), t=(0, 2))`.
 
-    An irregular domain is a box around it, for scaling, with conditions on `Points` of one's own.
+    A domain that is no box is a `pdecl.shapes.Domain`, or conditions on `Points` of one's own in a box.
     """
 
     names: tuple[str, ...]

@@ -3,6 +3,8 @@
 from .domain import Domain as Domain
 from .files import Facets as Facets
 from .files import load as load
+from .interface import Split as Split
+from .interface import interface as interface
 from .moving import MovingDomain as MovingDomain
 from .patches import ShapeError as ShapeError
 from .primitives import Ball as Ball

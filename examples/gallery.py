@@ -14,9 +14,10 @@ what it is:
     # dimensions: 1 + time
     # quick: tolerance = 1e-3
 
-`quick` names the settings that a test takes instead; each is a line `name = value` of the script. The
-picture goes to docs/gallery/NAME.png; what was printed, the error and the seconds (with compilation,
-without imports) to docs/gallery/results.json.
+An example with a line `quick` is among the tests, with these settings instead; each is a line
+`name = value` of the script. `make gallery` runs all of them as they are. The picture goes to
+docs/gallery/NAME.png; what was printed, the error and the seconds (with compilation, without imports)
+to docs/gallery/results.json.
 """
 
 import argparse

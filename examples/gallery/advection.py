@@ -2,7 +2,6 @@
 # statement: u_t + 40 u_x = 0
 # kind: linear, time, periodic
 # dimensions: 1 + time
-# quick: tolerance = 1e-3
 
 # %% [markdown]
 # A wave is carried around a ring about six times:

@@ -2,7 +2,6 @@
 # statement: u_t = 1e-4 u_xx + 5(u − u³)
 # kind: nonlinear, time, periodic, layer
 # dimensions: 1 + time
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # Two phases, $u = 1$ and $u = -1$, part and leave thin walls between them:

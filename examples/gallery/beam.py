@@ -2,7 +2,6 @@
 # statement: u_tt + u_xxxx = 0
 # kind: linear, time, order 4
 # dimensions: 1 + time
-# quick: tolerance = 1e-3
 
 # %% [markdown]
 # The Euler–Bernoulli beam, hinged at both ends:

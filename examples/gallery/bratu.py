@@ -2,7 +2,6 @@
 # statement: Δu + λ eᵘ = 0
 # kind: nonlinear
 # dimensions: 2
-# quick: tolerance = 1e-3
 
 # %% [markdown]
 # The temperature of a body that burns the faster the hotter it is:

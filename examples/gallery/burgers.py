@@ -2,7 +2,6 @@
 # statement: u_t + u u_x = (0.01/π) u_xx
 # kind: nonlinear, time, layer
 # dimensions: 1 + time
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # A wave that steepens until only viscosity holds it:

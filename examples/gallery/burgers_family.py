@@ -2,7 +2,6 @@
 # statement: u_t + u u_x = ν u_xx, u(x,0) = φ(x)
 # kind: nonlinear, time, family, trained, compiled
 # dimensions: 1 + time
-# quick: count = 4
 
 # %% [markdown]
 # The paper's Burgers family comes with a trained basis. Compiled to 96 functions it answers a thousand initial values at once;

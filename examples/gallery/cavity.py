@@ -2,7 +2,6 @@
 # statement: u·∇u + ∇p = ν Δu, div u = 0
 # kind: nonlinear, system
 # dimensions: 2
-# quick: tolerance = 1e-1
 
 # %% [markdown]
 # A lid drags the fluid in a box; a vortex turns below:

@@ -2,7 +2,6 @@
 # statement: div σ(u, v) = f
 # kind: linear, system
 # dimensions: 2
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # Displacements $(u, v)$ of an elastic square that is clamped on the left, pulled on the right and free above and below:

@@ -2,7 +2,6 @@
 # statement: u_t = u_xx + u(1 − u)
 # kind: nonlinear, time
 # dimensions: 1 + time
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # A population grows and spreads:

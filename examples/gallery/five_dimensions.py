@@ -2,7 +2,6 @@
 # statement: Δu = f
 # kind: linear, many dimensions
 # dimensions: 5
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # $$-\Delta u = \tfrac{\pi^2}{4} \sum_{i=1}^5 \sin \tfrac{\pi}{2} x_i \;\text{ in } (0,1)^5, \qquad u = \sum_i \sin \tfrac{\pi}{2} x_i \;\text{ on the boundary.}$$

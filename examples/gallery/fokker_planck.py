@@ -2,7 +2,6 @@
 # statement: p_t = ∇·(x p) + D Δp
 # kind: linear, time
 # dimensions: 2 + time
-# quick: tolerance = 1e-1
 
 # %% [markdown]
 # The density of a particle that is pulled back to the middle and pushed about at random (the Ornstein–Uhlenbeck process):

@@ -2,22 +2,22 @@
 # statement: Δu = 0 in a torus of triangles
 # kind: linear, shape, three dimensions, file
 # dimensions: 3
-# quick: tolerance = 3e-1
 
 # %% [markdown]
 # Shapes come from files too: closed surfaces of triangles (STL, PLY, OBJ) and gmsh meshes with their groups. The ring here is written first, so that
 # the example needs no file of yours.
 
 # %%
+import tempfile
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
-import tempfile
 import trimesh
 from _shared import relative_error
-from pathlib import Path
-from pdecl.shapes import Domain, load
 
 import pdecl
+from pdecl.shapes import Domain, load
 
 jax.config.update("jax_enable_x64", True)
 tolerance = 3e-2
@@ -30,7 +30,11 @@ exact = lambda x, y, z: x**2 - y**2 + jnp.exp(x) * jnp.sin(z)
 problem = pdecl.Problem(
     domain,
     [
-        pdecl.Fit(lambda u, z, phi: u.d("x", "x") + u.d("y", "y") + u.d("z", "z"), on=domain.interior, name="Laplace"),
+        pdecl.Fit(
+            lambda u, z, phi: u.d("x", "x") + u.d("y", "y") + u.d("z", "z"),
+            on=domain.interior,
+            name="Laplace",
+        ),
         pdecl.Fit(lambda u, z, phi: u() - exact(z.x, z.y, z.z), on=domain.boundary(), name="surface"),
     ],
 )

@@ -2,7 +2,6 @@
 # statement: u_t = k u_xx
 # kind: linear, time
 # dimensions: 1 + time
-# quick: tolerance = 1e-3
 
 # %% [markdown]
 # The temperature of a rod whose ends are kept at zero:

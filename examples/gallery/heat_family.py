@@ -2,7 +2,6 @@
 # statement: u_t = k u_xx, k from 0.05 to 0.2
 # kind: linear, time, family, trained
 # dimensions: 1 + time
-# quick: steps = 30
 
 # %% [markdown]
 # One network is trained for all conductivities at once, through the layer, on the residual of the PDE and without a single solution.

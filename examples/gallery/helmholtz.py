@@ -2,7 +2,6 @@
 # statement: Δu + k² u = f
 # kind: linear
 # dimensions: 2
-# quick: tolerance = 1e-2; k = 10.0
 
 # %% [markdown]
 # A standing wave of several wave lengths in a square room, driven by a source:

@@ -2,7 +2,6 @@
 # statement: u_t = u_xx, −u_x(0,t) = φ(t) from sensors inside
 # kind: inverse, gradients, time, basis
 # dimensions: 1 + time
-# quick: functions = 80
 
 # %% [markdown]
 # Heat enters a wall at $x = 0$ by a flux that nobody can measure; two thermometers inside the wall are read 30 times, with noise of 0.3%.

@@ -2,7 +2,6 @@
 # statement: Δu + q(x; φ) = 0, φ from the boundary
 # kind: inverse, gradients, basis
 # dimensions: 2
-# quick: functions = 100
 
 # %% [markdown]
 # A spot of heat inside a plate is to be found from the heat that leaves at 40 places of the rim, measured with 2% noise:

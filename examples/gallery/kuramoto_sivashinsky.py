@@ -2,7 +2,6 @@
 # statement: u_t + 6.25 u u_x + 0.39 u_xx + 0.0015 u_xxxx = 0
 # kind: nonlinear, time, periodic, order 4, chaos
 # dimensions: 1 + time
-# quick: tolerance = 1e-1; end = 0.05
 
 # %% [markdown]
 # A flame front that never settles. The equation in the scaling of PINNacle, on a ring of length $2\pi$:

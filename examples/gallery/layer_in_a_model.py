@@ -2,7 +2,6 @@
 # statement: sensors → network → φ → PDE → u
 # kind: gradients, basis, trained
 # dimensions: 1 + time
-# quick: steps = 20
 
 # %% [markdown]
 # A network reads five noisy thermometers and is to draw the whole temperature. It need not learn what heat does: it guesses the conductivity, and

@@ -2,7 +2,6 @@
 # statement: ε E_t = curl H, μ H_t = −curl E
 # kind: linear, system, time
 # dimensions: 2 + time
-# quick: tolerance = 1e-1
 
 # %% [markdown]
 # The transverse electric field $E$ and the magnetic field $(H, G)$ in a cavity with conducting walls:

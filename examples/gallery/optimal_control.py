@@ -2,7 +2,6 @@
 # statement: u_t = 0.1 u_xx + φ, u(·,1) = target
 # kind: control, gradients, time, basis
 # dimensions: 1 + time
-# quick: functions = 80
 
 # %% [markdown]
 # Where and when must a rod be heated so that it ends at a wanted temperature, with as little power as possible?

@@ -2,7 +2,6 @@
 # statement: Δ²u = q
 # kind: linear, order 4
 # dimensions: 2
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # The deflection of a square plate, simply supported on its four sides, under a load $q$:

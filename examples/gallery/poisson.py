@@ -2,7 +2,6 @@
 # statement: Δu = f
 # kind: linear
 # dimensions: 2
-# quick: tolerance = 1e-3
 
 # %% [markdown]
 # $$-\Delta u = 5\pi^2 \sin \pi x \, \sin 2\pi y \;\text{ in } (0,1)^2, \qquad u = 0 \;\text{ on the boundary.}$$

@@ -2,7 +2,6 @@
 # statement: i u_t + ½ u_xx + |u|² u = 0
 # kind: nonlinear, time, periodic, system
 # dimensions: 1 + time
-# quick: tolerance = 1e-1; end = 0.1
 
 # %% [markdown]
 # A pulse in a glass fibre keeps its form:

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 from _shared import relative_error
-from pdecl.shapes import Disk, MovingDomain
 
 import pdecl
+from pdecl.shapes import Disk, MovingDomain
 
 jax.config.update("jax_enable_x64", True)
 terms = 16
@@ -63,7 +63,12 @@ slope = jax.jit(jax.grad(capacity))({"d": jnp.array(0.3), "r": jnp.array(0.2)})
 exact = lambda phi: 2 * jnp.pi / jnp.arccosh((1 + phi["r"] ** 2 - phi["d"] ** 2) / (2 * phi["r"]))
 error = relative_error(found, exact(phis))
 true_slope = jax.grad(exact)({"d": jnp.array(0.3), "r": jnp.array(0.2)})
-print("slopes", {k: float(v) for k, v in slope.items()}, "exact", {k: float(v) for k, v in true_slope.items()})
+print(
+    "slopes",
+    {k: float(v) for k, v in slope.items()},
+    "exact",
+    {k: float(v) for k, v in true_slope.items()},
+)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 left.plot(phis["d"], found, "o", label="found")
 left.plot(phis["d"], exact(phis), "k-", linewidth=1, label="exact")

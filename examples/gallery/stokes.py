@@ -2,7 +2,6 @@
 # statement: −Δu + ∇p = f, div u = 0
 # kind: linear, system
 # dimensions: 2
-# quick: tolerance = 1e-2
 
 # %% [markdown]
 # Velocity $(u, v)$ and pressure $p$ of a slow flow:

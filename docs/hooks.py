@@ -200,8 +200,8 @@ def _results() -> str:
     pages = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
     lines = [f"- [{_title(page)}](../{page.relative_to(ROOT)})" for page in pages]
     return (
-        "# Results\n\nEach table is written by the command that it names, from one run. None of them compares "
-        "with a weak rival:\ngood numerical solvers stand beside, and are faster where they are faster.\n\n"
+        "# Results\n\nEach table is written by the command that it names, from one run. None compares "
+        "with a weak rival:\ngood numerical solvers stand beside, and are faster where they are.\n\n"
         "- [The paper's three problems, trained](../RESULTS.md)\n" + "\n".join(lines) + "\n"
     )
 

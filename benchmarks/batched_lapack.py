@@ -1,4 +1,4 @@
-"""What it costs that a CPU factorises the matrices of a batch singly (`pdecl.batching.singly`).
+"""What it costs that a CPU factorises the matrices of a batch singly (`pdecl.layer.batching.singly`).
 
 Beside each batch in loops of ours is one call of JAX's own for all of it, which may stand still where a
 program holds two of them; here each program holds one at a time. Both are compiled first and take turns,
@@ -21,7 +21,7 @@ import jax.random as jr
 from timing import machine, save
 
 import pdecl
-from pdecl import lapack
+from pdecl.layer import lapack
 from pdecl.solvers import triangular
 
 SIZES = [(1000, 20), (64, 50), (32, 200), (16, 400), (8, 600)]  # batch, n

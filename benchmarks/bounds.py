@@ -22,15 +22,15 @@ import jax
 import numpy as np
 
 import pdecl
-from pdecl.experiment import solver_of, stated
 from pdecl.family import SPLITS, Family
 from pdecl.family.bound import bound
+from pdecl.family.experiment import solver_of, stated
 from pdecl.family.fields import neumann_field
 from pdecl.family.noise import normals
+from pdecl.family.trained import Trained, as_fields
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.convection import speed
 from pdecl.problems.darcy.bound import energy_norm
-from pdecl.trained import Trained, as_fields
 
 TEST, OUTSIDE = SPLITS["test"].seed, 3
 

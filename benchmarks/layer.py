@@ -41,9 +41,9 @@ from rich.table import Table
 from timing import Timing, device_peak_megabytes, machine, matmul_rate, measure, save
 
 import pdecl
-from pdecl.layer import weights_of
-from pdecl.solvers.quadratic import minimise
-from pdecl.system import Model, System, build, linearise, make_plan
+from pdecl.layer.layer import weights_of
+from pdecl.layer.solvers.quadratic import minimise
+from pdecl.layer.system import Model, System, build, linearise, make_plan
 
 try:
     import jaxopt

@@ -200,12 +200,12 @@ def _one_line(text: str) -> str:
 # (file, function, mutant): why nothing that is promised changes.
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "solvers/quadratic.py",
+        "layer/solvers/quadratic.py",
         "_rounds",
         "zeros_like → ones_like",
     ): "where an iteration starts has no say",
     (
-        "solvers/base.py",
+        "layer/solvers/base.py",
         "smallest_eigenvalue",
         "** → *",
     ): "any vector with a part along the eigenvector will do",

@@ -1,7 +1,7 @@
 """Tests the tests: puts single mistakes into the solver, derivative, loss and bound code.
 
     python benchmarks/mutation.py --sample 100      # a seeded sample over all files
-    python benchmarks/mutation.py --only gram.py    # all mutants of one file
+    python benchmarks/mutation.py --only layer/gram.py  # all mutants of one file
     python benchmarks/mutation.py --number 17       # one of them, with what the tests said
     python benchmarks/mutation.py --again           # those that survived the last run
 
@@ -44,7 +44,7 @@ _SOLVERS, _NEARLY, _JETS = "tests/test_solvers.py", "tests/test_nearly_square.py
 _KKT = f"{_SOLVERS}::test_steps_and_multipliers_with_a_ridge_are_those_of_the_kkt_matrix"
 _SOLVES = tuple(f"{_CONDITIONS}::Test{kind}" for kind in ("Weights", "Energy", "Enforce"))
 _NONLINEAR = f"{_CONDITIONS}::TestNonlinear"
-_BOUNDS = "tests/bounds/test_bounds.py"
+_BOUNDS = "tests/error/test_bounds.py"
 
 
 def _gradients(*kinds: str) -> tuple[str, ...]:
@@ -55,23 +55,23 @@ def _gradients(*kinds: str) -> tuple[str, ...]:
 _LINEAR_KINDS = _gradients("tall fit", "wide fit", "wide equalities", "equalities and fit", "energy")
 _NONLINEAR_KINDS = _gradients("nonlinear fit", "nonlinear equalities", "convex energy")
 TESTS: dict[str, tuple[str, ...]] = {
-    "affine.py": ("tests/test_affine.py",),
-    "batching.py": ("tests/test_batching.py", *_SOLVES, _SOLVERS, *_gradients("nonlinear fit")),
-    "gram.py": (_KKT, _NEARLY, _SOLVERS, *_SOLVES, *_LINEAR_KINDS),
-    "implicit.py": (
+    "state/affine.py": ("tests/test_affine.py",),
+    "layer/batching.py": ("tests/test_batching.py", *_SOLVES, _SOLVERS, *_gradients("nonlinear fit")),
+    "layer/gram.py": (_KKT, _NEARLY, _SOLVERS, *_SOLVES, *_LINEAR_KINDS),
+    "layer/implicit.py": (
         f"{_SOLVERS}::test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size",
         "tests/test_gradients.py::test_a_derivative_that_could_not_be_computed_is_nan",
         *_NONLINEAR_KINDS,
         "tests/test_gradients.py::test_a_gradient_of_a_gradient",
     ),
-    "jet.py": (_JETS,),
-    "layer.py": (
+    "state/jet.py": (_JETS,),
+    "layer/layer.py": (
         f"{_CONDITIONS}::TestRidge", f"{_CONDITIONS}::TestOptimality", *_SOLVES, _NONLINEAR,
         f"{_ERRORS}::TestStatuses", "tests/test_solution.py",
         f"{_SOLVERS}::test_badly_scaled_columns_do_not_matter_to_the_layer",
         *_LINEAR_KINDS, *_NONLINEAR_KINDS,
     ),
-    "loss.py": (
+    "train/loss.py": (
         "tests/test_train.py::test_the_loss_counts_every_kind_of_condition",
         "tests/test_train.py::test_the_mean_over_phi_is_that_of_logarithms_or_plain",
         "tests/test_train.py::test_the_loss_is_what_the_layer_minimises_for_energies_on_fixed_points",
@@ -79,47 +79,47 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_train.py::test_hard_training_leaves_the_branch_alone_and_starts_far_below_soft",
         "tests/test_train.py::test_an_energy_is_its_own_loss",
     ),
-    "system.py": (
+    "layer/system.py": (
         _JETS, f"{_CONDITIONS}::TestRidge", *_SOLVES, *_LINEAR_KINDS, *_gradients("convex energy"),
         "tests/test_gradients.py::test_each_iterative_solver", "tests/networks/test_parts_of_a_basis.py",
         "tests/test_cost.py",
     ),
-    "solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
-    "solvers/cholesky.py": (_KKT, _SOLVERS),
-    "solvers/starts.py": ("tests/test_search.py", "tests/test_starts.py"),
-    "lapack.py": (
+    "layer/solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
+    "layer/solvers/cholesky.py": (_KKT, _SOLVERS),
+    "layer/solvers/starts.py": ("tests/test_search.py", "tests/test_starts.py"),
+    "layer/lapack.py": (
         "tests/test_programs.py::test_a_batch_is_what_each_is",
         "tests/test_programs.py::test_eigenvalues_and_vectors_have_derivatives",
     ),
-    "residual.py": ("tests/test_residual.py",),
-    "solvers/gauss_newton.py": (
+    "layer/residual.py": ("tests/test_residual.py",),
+    "layer/solvers/gauss_newton.py": (
         "tests/test_search.py",
         "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses",
         f"{_ERRORS}::TestSolve",
         "tests/test_manufactured.py::test_nonlinear_poisson", *_NONLINEAR_KINDS,
     ),
-    "solvers/iterative.py": (_KKT, _SOLVERS),
-    "solvers/nearly_square.py": (_NEARLY,),
-    "solvers/orthogonal.py": (_SOLVERS,),
-    "solvers/quadratic.py": (_KKT, *_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
-    "solvers/triangular.py": (_KKT, _NEARLY, _SOLVERS),
+    "layer/solvers/iterative.py": (_KKT, _SOLVERS),
+    "layer/solvers/nearly_square.py": (_NEARLY,),
+    "layer/solvers/orthogonal.py": (_SOLVERS,),
+    "layer/solvers/quadratic.py": (_KKT, *_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
+    "layer/solvers/triangular.py": (_KKT, _NEARLY, _SOLVERS),
     "family/bound.py": (_BOUNDS,),
     "problems/burgers/bound.py": (f"{_BOUNDS}::TestTermsOfBurgers", _BOUNDS),
     "problems/convection/bound.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
     "problems/darcy/bound.py": (_BOUNDS,),
-    "bounds/record.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
-    "bounds/sampling.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
-    "bounds/estimate.py": ("tests/bounds/test_estimate.py",),
-    "compiled/online.py": (
-        "tests/compiled/test_rounds.py::test_when_a_step_is_the_last",
-        "tests/compiled/test_rounds.py::test_a_step_that_leads_away_is_shortened",
-        "tests/compiled/test_rounds.py", "tests/compiled/test_answers.py",
+    "error/record.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
+    "error/sampling.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),
+    "error/estimate.py": ("tests/error/test_estimate.py",),
+    "reduced/online.py": (
+        "tests/reduced/test_rounds.py::test_when_a_step_is_the_last",
+        "tests/reduced/test_rounds.py::test_a_step_that_leads_away_is_shortened",
+        "tests/reduced/test_rounds.py", "tests/reduced/test_answers.py",
     ),
 }  # fmt: skip
 FILES = (
-    "affine.py", "batching.py", "gram.py", "implicit.py", "jet.py", "lapack.py", "layer.py", "loss.py",
-    "residual.py", "system.py", "solvers/*.py", "bounds/*.py", "family/bound.py", "problems/*/bound.py",
-    "compiled/online.py",
+    "state/affine.py", "state/jet.py", "layer/batching.py", "layer/gram.py", "layer/implicit.py",
+    "layer/lapack.py", "layer/layer.py", "layer/residual.py", "layer/system.py", "layer/solvers/*.py",
+    "train/loss.py", "error/*.py", "family/bound.py", "problems/*/bound.py", "reduced/online.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.
@@ -183,7 +183,7 @@ def _options() -> argparse.Namespace:
         "--sample", type=int, help="how many mutants, drawn over all files; all if left out"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--only", help="the mutants of this file, as loss.py or bounds/burgers.py")
+    parser.add_argument("--only", help="the mutants of this file, as train/loss.py or error/record.py")
     parser.add_argument("--number", type=int, help="this mutant, and what the tests said")
     parser.add_argument("--again", action="store_true", help="those that survived the last run")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")

@@ -38,13 +38,13 @@ from rich.console import Console
 from timing import machine, save
 
 import pdecl
-from pdecl import results, runs
-from pdecl.experiment import basis_of, from_dict
 from pdecl.family import SPLITS
 from pdecl.family import shipped as families
-from pdecl.presets import preset
+from pdecl.family.experiment import basis_of, from_dict
+from pdecl.family.presets import preset
+from pdecl.family.trained import Trained, shipped
 from pdecl.problems.darcy.reference import pixel_truth
-from pdecl.trained import Trained, shipped
+from pdecl.report import results, runs
 
 _FUNCTIONS = {"burgers": (84, 128, 48, 24), "convection": (96, 128, 48, 24)}
 _BASES = {"convection": "convection-fast"}  # its functions do not see φ; the others have one basis

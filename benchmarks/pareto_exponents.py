@@ -11,11 +11,11 @@ from pareto_measure import Row, Trial
 from pareto_methods import Layers, Method, Program, of_core, on_a_grid
 from timing import measure
 
-from pdecl.compiled.core import Core
-from pdecl.compiled.online import Rules
-from pdecl.compiled.selection import subset
-from pdecl.experiment import basis_of
-from pdecl.networks.products import channels_for
+from pdecl.basis.networks.products import channels_for
+from pdecl.family.experiment import basis_of
+from pdecl.reduced.core import Core
+from pdecl.reduced.online import Rules
+from pdecl.reduced.selection import subset
 
 _STEPS = 3  # of Gauss–Newton, so that all programs take as many
 

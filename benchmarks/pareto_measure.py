@@ -13,7 +13,7 @@ import numpy as np
 from pareto_methods import Method, Program
 from timing import Timing, measure
 
-from pdecl.metrics import relative_l2
+from pdecl.family.metrics import relative_l2
 
 
 @dataclass

@@ -13,13 +13,13 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 import pdecl
-from pdecl import basis as bases
-from pdecl.compiled import Compiled, Snapshots
-from pdecl.compiled.core import Core, answer
-from pdecl.compiled.make import assemble, snapshots_of
-from pdecl.compiled.snapshots import sees_phi, values_of
-from pdecl.experiment import solver_of
-from pdecl.trained import Trained
+from pdecl.basis import basis as bases
+from pdecl.family.experiment import solver_of
+from pdecl.family.trained import Trained
+from pdecl.reduced import Compiled, Snapshots
+from pdecl.reduced.compile import assemble, snapshots_of
+from pdecl.reduced.core import Core, answer
+from pdecl.reduced.snapshots import sees_phi, values_of
 
 TEN = 10
 

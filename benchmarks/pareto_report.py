@@ -9,7 +9,7 @@ import numpy as np
 from pareto_measure import Row
 from rich.table import Table
 
-from pdecl.figures import BLUE, GREY, VERMILION, drawing, frame, log_scale, new_figure, save
+from pdecl.support.figures import BLUE, GREY, VERMILION, drawing, frame, log_scale, new_figure, save
 
 _FLOOR = 1e-7  # errors below are drawn here
 _FASTER = 0.95  # times another's time: less of a difference than that is noise

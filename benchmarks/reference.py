@@ -37,19 +37,14 @@ from rich.console import Console
 from rich.table import Table
 
 from pdecl.family import SPLITS
-from pdecl.metrics import relative_l2
+from pdecl.family.metrics import relative_l2
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems import burgers as burgers_law
 from pdecl.problems import convection as convection_law
 from pdecl.problems.burgers.reference import etdrk4
 from pdecl.problems.convection.reference import box_scheme
 from pdecl.problems.darcy.grid import face_coefficients, subsample, upscaled_faces
-from pdecl.problems.darcy.reference import (
-    finite_differences,
-    from_faces,
-    pixel_elements,
-    pixel_truth,
-)
+from pdecl.problems.darcy.reference import finite_differences, from_faces, pixel_elements, pixel_truth
 
 SEED = SPLITS["test"].seed
 

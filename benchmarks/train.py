@@ -25,9 +25,10 @@ from rich.table import Table
 from timing import machine, matmul_rate, measure, save
 
 import pdecl
-from pdecl import basis as bases
-from pdecl import loss as losses
-from pdecl.experiment import (
+from pdecl.basis import basis as bases
+from pdecl.basis.networks import InSingle
+from pdecl.family import shipped
+from pdecl.family.experiment import (
     Experiment,
     basis_of,
     judge_of,
@@ -37,11 +38,10 @@ from pdecl.experiment import (
     training_phis,
     training_solver_of,
 )
-from pdecl.family import shipped
-from pdecl.layer import weights_of
-from pdecl.networks import InSingle
-from pdecl.presets import preset
-from pdecl.system import build, linearise
+from pdecl.family.presets import preset
+from pdecl.layer.layer import weights_of
+from pdecl.layer.system import build, linearise
+from pdecl.train import loss as losses
 
 PARTS = ("derivatives", "assembly", "solve", "loss", "gradient")
 

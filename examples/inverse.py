@@ -27,8 +27,8 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.optimize import minimize
 
 import pdecl
-from pdecl.experiment import training_phis
 from pdecl.family import SPLITS
+from pdecl.family.experiment import training_phis
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import pdecl
-from pdecl.system import make_plan
+from pdecl.layer.system import make_plan
 
 BOX = pdecl.Box(x=(0, 1), t=(0, 1))
 PHI = {"k": jnp.asarray(0.5), "a": jnp.linspace(1.0, 2.0, 5)}

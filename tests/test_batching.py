@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdecl.batching import singly
+from pdecl.layer.batching import singly
 
 A, B = np.arange(60.0).reshape(3, 5, 4), np.arange(15.0).reshape(3, 5)
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl import runs
-from pdecl.presets import preset
+from pdecl.family.presets import preset
+from pdecl.report import runs
 from pdecl_cli import app
 
 TINY = ["--size", "6", "--width", "8", "--depth", "1", "--batch", "2", "--count", "2"]

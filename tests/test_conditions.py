@@ -9,8 +9,8 @@ import pytest
 from spectral import chebyshev
 
 import pdecl
-from pdecl import layer
-from pdecl.system import build, linearise
+from pdecl.layer import layer
+from pdecl.layer.system import build, linearise
 
 LINE = pdecl.Box(x=(0, 1))
 POLYNOMIALS = chebyshev(LINE, 12)

@@ -9,9 +9,9 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 import pdecl
-from pdecl.layer import weights_of
-from pdecl.networks.wrappers import Shifted
-from pdecl.system import System, build, linearise, make_plan
+from pdecl.basis.networks.wrappers import Shifted
+from pdecl.layer.layer import weights_of
+from pdecl.layer.system import System, build, linearise, make_plan
 
 box = pdecl.Box(x=(0, 1), t=(0, 1))
 N, WIDTH = 24, 64

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.implicit import attach
-from pdecl.layer import weights_of
-from pdecl.system import build
+from pdecl.layer.implicit import attach
+from pdecl.layer.layer import weights_of
+from pdecl.layer.system import build
 
 box = pdecl.Box(x=(0, 1))
 N = 10

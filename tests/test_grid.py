@@ -10,9 +10,9 @@ import pytest
 from scipy.interpolate import RegularGridInterpolator
 
 import pdecl
-from pdecl import basis as bases
-from pdecl.points import lattice_points
-from pdecl.system import build, linearise
+from pdecl.basis import basis as bases
+from pdecl.layer.system import build, linearise
+from pdecl.state.points import lattice_points
 
 BOX = pdecl.Box(x=(-1, 1), y=(0, 3))
 VALUES = jr.normal(jr.key(0), (9, 7, 4))

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl import runs
-from pdecl.presets import preset
+from pdecl.family.presets import preset
+from pdecl.report import runs
 from pdecl_cli import app
 
 WORKING = 2.0  # seconds of a processor, once signals are listened to: the work has begun by then
@@ -152,7 +152,7 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(folder, ended, monk
     steps = {int(path.name) for path in (folder / "trained" / "checkpoints" / "steps").glob("[0-9]*")}
     begun = []
     bar = lambda steps, done, show: begun.append(done) or 1 / 0
-    monkeypatch.setattr("pdecl.train.training_bar", bar)
+    monkeypatch.setattr("pdecl.train.fit._training_bar", bar)
     monkeypatch.chdir(folder)
     with pytest.raises(ZeroDivisionError):
         CliRunner().invoke(app, COMMANDS["train"].split(), catch_exceptions=False)
@@ -169,7 +169,7 @@ def test_what_an_interrupted_command_leaves_is_no_obstacle(folder, ended):
 
 QUICK = """
 import os, signal, sys, time
-import pdecl.environment, pdecl.runs
+import pdecl.support.environment, pdecl.report.runs
 from pdecl_cli import app
 
 number, words = int(sys.argv.pop(1)), sys.argv[1:]
@@ -178,7 +178,7 @@ def busy(*_):
     os.kill(os.getpid(), number)
     time.sleep(60)
 
-pdecl.environment.environment = pdecl.runs.find = busy
+pdecl.support.environment.environment = pdecl.report.runs.find = busy
 app()
 """
 
@@ -245,7 +245,7 @@ def test_a_second_signal_and_one_that_is_lost(how, grace, closed):
 
 OFTEN = """
 from pdecl_cli import app
-from pdecl.streaming import results
+from pdecl.stream import results
 
 results._EVERY = 0.0
 app()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.experiment import basis_of, keys_of
-from pdecl.presets import preset
+from pdecl.family.experiment import basis_of, keys_of
+from pdecl.family.presets import preset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

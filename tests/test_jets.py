@@ -9,8 +9,8 @@ import pytest
 from spectral import only
 
 import pdecl
-from pdecl.jet import derivatives
-from pdecl.system import build, make_plan
+from pdecl.layer.system import build, make_plan
+from pdecl.state.jet import derivatives
 
 NAMES = ("x", "y", "z", "s", "t", "r")
 

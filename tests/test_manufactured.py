@@ -8,7 +8,7 @@ import pytest
 from spectral import chebyshev, only
 
 import pdecl
-from pdecl.system import build
+from pdecl.layer.system import build
 
 
 def recovers(problem, basis, exact, phi=None, tolerance=1e-6, at=None, key=None):

@@ -8,9 +8,9 @@ import pytest
 from test_solvers import matrix, model, relative
 
 import pdecl
-from pdecl.gram import Dual
-from pdecl.solvers import nearly_square
-from pdecl.solvers.quadratic import minimise
+from pdecl.layer.gram import Dual
+from pdecl.layer.solvers import nearly_square
+from pdecl.layer.solvers.quadratic import minimise
 
 SHAPES = [(150, 150), (150, 170)]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -11,7 +11,7 @@ import xarray
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl import dataset as datasets
+from pdecl.family import dataset as datasets
 from pdecl.family import registry, resolve
 from pdecl.family.identity import differences, identity
 from pdecl.problems import Burgers
@@ -85,7 +85,7 @@ def test_it_is_measured_and_told_like_any_other(place):
     data = datasets.read("test.nc", resolve("my_heat.py"))
     assert data.phi["k"].shape == (2,)
     assert data.solution.shape == (2, 101, 101)
-    about = pdecl.storage.recipe_in("runs/my-heat/model.safetensors")
+    about = pdecl.support.storage.recipe_in("runs/my-heat/model.safetensors")
     assert about["errors"]["error"]["count"] == 3
     assert about["law"]["problem"] == "my-heat"
 

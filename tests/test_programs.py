@@ -1,7 +1,7 @@
 """No program that the package compiles for a CPU can stand still.
 
 XLA runs independent operations side by side on one pool of threads. LAPACK calls for a batch, and FFTs,
-wait on a thread of it for what they have handed to the others (see `pdecl.batching.singly`); as many of
+wait on a thread of it for what they have handed to the others (see `layer/batching.py`); as many of
 them as there are threads wait for ever. So there must be none, in any program: in a run it takes luck to
 see it.
 """
@@ -19,11 +19,11 @@ from programs import blocking, calls
 from test_gradients import KINDS, PHI, N, answer, functions, network
 
 import pdecl
-from pdecl import lapack
-from pdecl.experiment import solver_of
 from pdecl.family.bound import bound
+from pdecl.family.experiment import solver_of
+from pdecl.layer import lapack
+from pdecl.layer.solvers import nearly_square, triangular
 from pdecl.problems.burgers.reference import etdrk4
-from pdecl.solvers import nearly_square, triangular
 
 SOLVERS = [
     pdecl.solvers.QR(),

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.experiment import basis_of, keys_of
+from pdecl.error.refine import Means, NodalBasis, at_nodes, ladder, refine
 from pdecl.family.bound import bound
-from pdecl.presets import preset
+from pdecl.family.experiment import basis_of, keys_of
+from pdecl.family.presets import preset
 from pdecl.problems import Burgers, Convection
 from pdecl.problems.burgers.waves import Waves
 from pdecl.problems.convection.carried import Carried
-from pdecl.refine import Means, NodalBasis, at_nodes, ladder, refine
 
 
 def small(problem, method="hard", **changes):
@@ -191,7 +191,7 @@ def test_families_have_the_size_they_say():
 
 def test_burgers_is_refined_by_more_functions(monkeypatch):
     coarse = partial(bound, cells=6, points=64)  # smooth functions; for time's sake
-    monkeypatch.setattr("pdecl.trained.bound", coarse)
+    monkeypatch.setattr("pdecl.family.trained.bound", coarse)
     monkeypatch.setattr(Burgers, "further", lambda self, size: (Waves(5, 6),))
     model = small("burgers")
     u0 = 0.1 * model.law.sample(4, 1)

@@ -12,15 +12,14 @@ import pytest
 from matplotlib.image import imread
 
 from pdecl import report
-from pdecl.experiment import Experiment, basis_of, law_of
 from pdecl.family import named
-from pdecl.figures import training_curves
-from pdecl.history import History
-from pdecl.presets import preset
+from pdecl.family.experiment import Experiment, basis_of, law_of
+from pdecl.family.presets import preset
+from pdecl.family.trained import Trained
 from pdecl.report import learned, studies
 from pdecl.report.reduced import Reduced, directions, gram_of, values_at
-from pdecl.runs import Run
-from pdecl.trained import Trained
+from pdecl.report.runs import Run
+from pdecl.train.history import History, training_curves
 
 TINY = report.Effort(
     phis=2,

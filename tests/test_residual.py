@@ -10,8 +10,8 @@ from spectral import chebyshev
 
 import pdecl
 from pdecl import Status
-from pdecl.residual import relative_residuals
-from pdecl.system import build
+from pdecl.layer.residual import relative_residuals
+from pdecl.layer.system import build
 
 LINE = pdecl.Box(x=(0, 1))
 X = np.linspace(0.05, 0.95, 10)

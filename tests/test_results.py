@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdecl import results
-from pdecl.history import History
-from pdecl.presets import preset
+from pdecl.family.presets import preset
+from pdecl.report import results
+from pdecl.report.runs import Run
 from pdecl.report.summary import Moment, Race, Spread, races, rows
-from pdecl.runs import Run
+from pdecl.train.history import History
 
 
 def experiment(problem="burgers", method="hard", seed=0, **changes):

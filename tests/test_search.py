@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.residual import relative_residuals
-from pdecl.solvers import GaussNewton, gauss_newton, starts
-from pdecl.solvers.quadratic import softness
-from pdecl.system import build, linearise
+from pdecl.layer.residual import relative_residuals
+from pdecl.layer.solvers import GaussNewton, gauss_newton, starts
+from pdecl.layer.solvers.quadratic import softness
+from pdecl.layer.system import build, linearise
 
 SIZE, EPSILON = 3, np.finfo(float).eps
 LINE = pdecl.Box(x=(0, 1))

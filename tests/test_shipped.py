@@ -3,10 +3,10 @@
 import pytest
 
 import pdecl
-from pdecl import dataset as datasets
-from pdecl.compiled.snapshots import phi_independent
 from pdecl.family import SPLITS
-from pdecl.trained import find, shipped
+from pdecl.family import dataset as datasets
+from pdecl.family.trained import find, shipped
+from pdecl.reduced.snapshots import phi_independent
 
 # Mean relative error on the first two test φ: what each basis is known for, with room for rounding.
 # Darcy's is for 141 × 141 of the 421 × 421 nodes it was trained on, where most of it is the grid's own.

@@ -20,19 +20,19 @@ from scipy.io import loadmat, savemat
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl import streaming
-from pdecl.array_files import ArrayFile
-from pdecl.compiled import compile
-from pdecl.compiled.validation import validate
-from pdecl.dataset import DatasetError
-from pdecl.experiment import basis_of, keys_of
-from pdecl.presets import preset
+from pdecl import stream as streaming
+from pdecl.error.refine import Means
+from pdecl.family.array_files import ArrayFile
+from pdecl.family.dataset import DatasetError
+from pdecl.family.experiment import basis_of, keys_of
+from pdecl.family.presets import preset
+from pdecl.family.trained import Trained
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.darcy.bound import energy_norm
-from pdecl.refine import Means
-from pdecl.status import Status
-from pdecl.streaming.results import Results
-from pdecl.trained import Trained
+from pdecl.reduced import compile
+from pdecl.reduced.validation import validate
+from pdecl.stream.results import Results
+from pdecl.support.status import Status
 from pdecl_cli import app
 
 LAW, COUNT, BATCH = Convection(), 10, 4
@@ -544,7 +544,7 @@ def test_an_interrupted_file_goes_on_with_its_batch_also_to_overwrite(
 def test_what_is_on_the_disk_is_told_when_it_is_there(folder, tmp_path, monkeypatch):
     """Every two seconds of work, and at the end."""
     told, clock = [], itertools.count(step=0.75)
-    monkeypatch.setattr("pdecl.streaming.results.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("pdecl.stream.results.time.monotonic", lambda: next(clock))
     model = small("convection")
     source = streaming.FromRows(PHI, LAW)
     query = streaming.ask(model, source.shape, points=POINTS)
@@ -593,10 +593,10 @@ def test_a_full_disk(folder, whole, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys, h5py, numpy as np
 from pathlib import Path
-from pdecl.streaming import Answers, Query
-from pdecl.status import Status
-from pdecl.streaming import results as written
-from pdecl.streaming.results import Results
+from pdecl.stream import Answers, Query
+from pdecl.support.status import Status
+from pdecl.stream import results as written
+from pdecl.stream.results import Results
 
 written._EVERY = 0.0
 query = Query(("x", "t"), np.zeros((3, 2)), {"point": np.arange(3)}, None)

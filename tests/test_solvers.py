@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdecl
-from pdecl.gram import Gram
-from pdecl.implicit import symmetric_solve
-from pdecl.solvers.quadratic import kkt_inverse, minimise, softness
-from pdecl.system import Model
+from pdecl.layer.gram import Gram
+from pdecl.layer.implicit import symmetric_solve
+from pdecl.layer.solvers.quadratic import kkt_inverse, minimise, softness
+from pdecl.layer.system import Model
 
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
 # rows of condition number 100.

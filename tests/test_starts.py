@@ -6,7 +6,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import pdecl
-from pdecl.status import Status
+from pdecl.support.status import Status
 
 line = pdecl.Box(x=(0, 1))
 interval = pdecl.Box(x=(0, 1), t=(0, 1))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl import storage
-from pdecl.experiment import basis_of, from_dict
 from pdecl.family import shipped as families
-from pdecl.presets import preset
-from pdecl.trained import find, shipped
+from pdecl.family.experiment import basis_of, from_dict
+from pdecl.family.presets import preset
+from pdecl.family.trained import find, shipped
+from pdecl.support import storage
 
 TINY = {"size": 6, "width": 6, "depth": 1}
 

@@ -9,7 +9,7 @@ import pytest
 
 import pdecl
 from pdecl import Status
-from pdecl.summary import Summarised, Summary, Table, number
+from pdecl.support.summary import Summarised, Summary, Table, number
 
 
 class TestSummary:

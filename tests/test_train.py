@@ -10,11 +10,11 @@ import pytest
 from jax.tree_util import Partial
 
 import pdecl
-from pdecl.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
-from pdecl.layer import weights_of
-from pdecl.loss import hard, has_envelope, left_over, mean_over_phi
-from pdecl.presets import preset
-from pdecl.system import build
+from pdecl.family.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
+from pdecl.family.presets import preset
+from pdecl.layer.layer import weights_of
+from pdecl.layer.system import build
+from pdecl.train.loss import hard, has_envelope, left_over, mean_over_phi
 
 line = pdecl.Box(x=(0, 1))
 decay = pdecl.Problem(

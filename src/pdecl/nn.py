@@ -1,17 +1,17 @@
 """Networks that propose basis functions, and what wraps them."""
 
-from .basis import Basis as Basis
-from .grid import ElementBasis as ElementBasis
-from .grid import GridBasis as GridBasis
-from .networks import FNO as FNO
-from .networks import MLP as MLP
-from .networks import Creased as Creased
-from .networks import DeepONet as DeepONet
-from .networks import ExactInitial as ExactInitial
-from .networks import GatedDeepONet as GatedDeepONet
-from .networks import InSingle as InSingle
-from .networks import Modulated as Modulated
-from .networks import Mollified as Mollified
-from .networks import Periodic as Periodic
-from .networks import Products as Products
-from .networks import Thinned as Thinned
+from .basis.basis import Basis as Basis
+from .basis.grid import ElementBasis as ElementBasis
+from .basis.grid import GridBasis as GridBasis
+from .basis.networks import FNO as FNO
+from .basis.networks import MLP as MLP
+from .basis.networks import DeepONet as DeepONet
+from .basis.networks import ExactInitial as ExactInitial
+from .basis.networks import GatedDeepONet as GatedDeepONet
+from .basis.networks import InSingle as InSingle
+from .basis.networks import Modulated as Modulated
+from .basis.networks import Mollified as Mollified
+from .basis.networks import Periodic as Periodic
+from .basis.networks import Products as Products
+from .basis.networks import Thinned as Thinned
+from .layer.creased import Creased as Creased

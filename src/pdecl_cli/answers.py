@@ -14,9 +14,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pdecl import Compiled, Means, Trained, load, streaming
-from pdecl.progress import counting_bar
-from pdecl.solve import RESIDUAL_LIMIT
+from pdecl import Compiled, Means, Trained, load
+from pdecl import stream as streaming
+from pdecl.layer.solve import RESIDUAL_LIMIT
+from pdecl.support.progress import counting_bar
 
 from .common import UNANSWERED, print_json, print_rows, say, stop
 from .interrupt import resumes

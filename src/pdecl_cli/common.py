@@ -63,7 +63,7 @@ def say(first: str, message: str) -> None:
 def explaining() -> Iterator[None]:
     """Turns the errors a user can do something about into messages without a traceback."""
     from pdecl import CheckpointError, SolveError
-    from pdecl.dataset import DatasetError
+    from pdecl.family.dataset import DatasetError
 
     try:
         yield

@@ -10,7 +10,7 @@ from rich.table import Table
 from .common import Json, Model, Overwrite, Problem, explaining, print_json, stop
 
 if TYPE_CHECKING:
-    from pdecl.compiled import Compiled, Snapshots
+    from pdecl.reduced import Compiled, Snapshots
 
 
 def compile(
@@ -58,13 +58,13 @@ def compile(
     """
     _require(out, functions, error, phis, overwrite)
     with explaining():
-        from pdecl.compiled import compile as compile_snapshots
-        from pdecl.compiled.make import snapshots_of
-        from pdecl.compiled.statistics import flat
-        from pdecl.files import require_writable
-        from pdecl.progress import counting_bar
-        from pdecl.room import require_memory
-        from pdecl.trained import load
+        from pdecl.family.trained import load
+        from pdecl.reduced import compile as compile_snapshots
+        from pdecl.reduced.compile import snapshots_of
+        from pdecl.reduced.statistics import flat
+        from pdecl.support.files import require_writable
+        from pdecl.support.progress import counting_bar
+        from pdecl.support.room import require_memory
 
         require_writable(out)
         trained = load(model, problem)
@@ -105,9 +105,9 @@ def _require(out: Path, functions: int | None, error: float | None, phis: int, o
 
 def _about(model: str, out: Path, snapshots: "Snapshots", solver: "Compiled") -> dict[str, Any]:
     """What went in, what came out, and what that cost, as plain data."""
-    from pdecl.compiled.snapshots import TOGETHER, rows_of
-    from pdecl.compiled.timing import compiled_seconds, layer_seconds
-    from pdecl.trained import find
+    from pdecl.family.trained import find
+    from pdecl.reduced.snapshots import TOGETHER, rows_of
+    from pdecl.reduced.timing import compiled_seconds, layer_seconds
 
     batch = min(TOGETHER, len(snapshots.weights))
     layer, fast = layer_seconds(snapshots, batch), compiled_seconds(snapshots, solver, batch)

@@ -9,8 +9,8 @@ import typer
 from .common import Json, Stated, explaining, print_json, print_rows, stop
 
 if TYPE_CHECKING:
-    from pdecl.dataset import Dataset
     from pdecl.family import Family
+    from pdecl.family.dataset import Dataset
 
 SHOWN = 4
 _KINDS, _PICTURES = (".nc", ".h5", ".hdf5"), (".png", ".pdf", ".svg")
@@ -77,11 +77,11 @@ def data(
     if plot is not None and plot.suffix not in _PICTURES:
         stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
     with explaining():
-        from pdecl import dataset as datasets
         from pdecl.family import SPLITS, resolve
-        from pdecl.files import require_writable
-        from pdecl.pictures import parameters_and_solutions
-        from pdecl.published import load
+        from pdecl.family import dataset as datasets
+        from pdecl.family.published import load
+        from pdecl.report.pictures import parameters_and_solutions
+        from pdecl.support.files import require_writable
 
         if split not in SPLITS:
             stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
@@ -107,8 +107,8 @@ def data(
 
 
 def _make(law: "Family", seed: int, count: int, truth: bool, cache: Path | None) -> "Dataset":
-    from pdecl import dataset as datasets
-    from pdecl.progress import counting_bar
+    from pdecl.family import dataset as datasets
+    from pdecl.support.progress import counting_bar
 
     with counting_bar(f"solving {law.name}", count) as tell:
         if cache is None:
@@ -117,7 +117,7 @@ def _make(law: "Family", seed: int, count: int, truth: bool, cache: Path | None)
 
 
 def _summary(made: "Dataset", seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
-    from pdecl.metrics import relative_error
+    from pdecl.family.metrics import relative_error
 
     return {
         "problem": made.problem,

@@ -50,15 +50,15 @@ def evaluate(
     pdecl evaluate model.safetensors --problem my_heat.py
     """
     with explaining():
-        from pdecl import dataset as datasets
-        from pdecl.evaluate import evaluate as evaluate_on
+        from pdecl.family import dataset as datasets
+        from pdecl.family.evaluate import evaluate as evaluate_on
+        from pdecl.family.published import load as load_data
         from pdecl.family.record import word_of
-        from pdecl.files import require_writable
-        from pdecl.load import load
-        from pdecl.progress import counting_bar
-        from pdecl.published import load as load_data
-        from pdecl.runs import keep, standard_data
-        from pdecl.trained import find
+        from pdecl.family.trained import find
+        from pdecl.reduced.load import load
+        from pdecl.report.runs import keep, standard_data
+        from pdecl.support.files import require_writable
+        from pdecl.support.progress import counting_bar
 
         if source is None:
             require_writable(cache / "references")

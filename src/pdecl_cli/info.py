@@ -24,8 +24,8 @@ def info(
     pdecl info runs/burgers-hard-quick-0 --json
     """
     with explaining():
-        from pdecl import storage
-        from pdecl.trained import find
+        from pdecl.family.trained import find
+        from pdecl.support import storage
 
         plain = about() if model is None else storage.recipe_in(find(model))
     if as_json:
@@ -38,10 +38,10 @@ def info(
 
 def about() -> dict[str, Any]:
     """Problems, presets, shipped bases, and this machine."""
-    from pdecl.environment import environment
     from pdecl.family import named, names
-    from pdecl.presets import preset
-    from pdecl.trained import shipped
+    from pdecl.family.presets import preset
+    from pdecl.family.trained import shipped
+    from pdecl.support.environment import environment
 
     problems: dict[str, str] = {}
     presets: dict[str, dict[str, Any]] = {}

@@ -29,7 +29,7 @@ def new(
     if file.exists() and not overwrite:
         stop(f"{file} is there already; give another name, or --overwrite")
     with explaining():
-        from pdecl.files import replacing
+        from pdecl.support.files import replacing
 
         start = (resources.files(__package__) / "start.txt").read_text("utf-8")
         with replacing(file) as temporary:

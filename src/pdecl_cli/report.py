@@ -35,8 +35,8 @@ def report(
     """
     with explaining():
         from pdecl import report as reports
-        from pdecl import runs as run_folders
         from pdecl.family import resolve
+        from pdecl.report import runs as run_folders
 
         folders, own = run_folders.find(runs), None if problem is None else resolve(problem)
         resumes(f"Some pictures may be in {out}; the same command writes the report anew.")

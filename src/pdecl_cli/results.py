@@ -26,9 +26,9 @@ def results(
     pdecl results                                  writes RESULTS.md again from what was kept
     """
     with explaining():
-        from pdecl import results as page
-        from pdecl import runs as run_folders
-        from pdecl.files import replacing
+        from pdecl.report import results as page
+        from pdecl.report import runs as run_folders
+        from pdecl.support.files import replacing
 
         for folder in run_folders.find(runs) if runs else []:
             run = run_folders.read(folder)

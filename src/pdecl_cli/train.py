@@ -10,7 +10,7 @@ from .evaluate import measured
 from .interrupt import resumes
 
 if TYPE_CHECKING:
-    from pdecl.runs import Run
+    from pdecl.report.runs import Run
 
 
 def train(
@@ -97,10 +97,10 @@ def train(
     }  # fmt: skip
     with explaining():
         from pdecl.family import resolve
-        from pdecl.presets import preset
-        from pdecl.reduced.make import why_not
-        from pdecl.runs import folder_name, train_reduced
-        from pdecl.runs import train as train_run
+        from pdecl.family.presets import preset
+        from pdecl.reduced.train import why_not
+        from pdecl.report.runs import folder_name, train_reduced
+        from pdecl.report.runs import train as train_run
 
         family, given = resolve(problem), {k: v for k, v in overrides.items() if v is not None}
         plain = family.reduced and method == "hard" and name is None and not given and not seed

@@ -9,7 +9,7 @@ import pytest
 from through_the_layer import check_gradient, left_over
 
 import pdecl
-from pdecl import basis as bases
+from pdecl.basis import basis as bases
 from pdecl.family import named
 
 box = pdecl.Box(x=(0, 2), t=(-1, 1))

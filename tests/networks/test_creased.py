@@ -10,9 +10,9 @@ from scipy.interpolate import CubicSpline
 from through_the_layer import check_gradient, left_over
 
 import pdecl
-from pdecl import basis as bases
+from pdecl.basis import basis as bases
 from pdecl.family import named
-from pdecl.networks import Creased, InSingle
+from pdecl.nn import Creased, InSingle
 
 law = named("convection")
 PROBLEM, FRONT = law.problem(), law.front()

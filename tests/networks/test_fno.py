@@ -11,8 +11,8 @@ import pytest
 from through_the_layer import check_gradient, left_over
 
 import pdecl
-from pdecl.networks.fno import FieldFeatures
-from pdecl.networks.spectral import Full, Separable
+from pdecl.basis.networks.fno import FieldFeatures
+from pdecl.basis.networks.spectral import Full, Separable
 from pdecl.problems.darcy import Darcy
 
 SMALL = Darcy(grid=9)

@@ -10,8 +10,8 @@ from jax.extend.core import jaxprs_in_params
 from spectral import chebyshev
 
 import pdecl
-from pdecl import basis as bases
-from pdecl.system import build
+from pdecl.basis import basis as bases
+from pdecl.layer.system import build
 
 box = pdecl.Box(x=(0, 1), t=(0, 1))
 # u_t + a u_x = 0, u = sin at the start and −sin(at) at the inflow: u = sin(x − at)

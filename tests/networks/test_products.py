@@ -11,10 +11,10 @@ import scipy.sparse.linalg
 from through_the_layer import check_gradient, left_over
 
 import pdecl
-from pdecl.experiment import from_dict
-from pdecl.networks.field import FieldFeatures, potential_slopes
-from pdecl.networks.products import channels_for, factors
-from pdecl.presets import preset
+from pdecl.basis.networks.field import FieldFeatures, potential_slopes
+from pdecl.basis.networks.products import channels_for, factors
+from pdecl.family.experiment import from_dict
+from pdecl.family.presets import preset
 from pdecl.problems.darcy import Darcy
 
 SMALL = Darcy(grid=13)

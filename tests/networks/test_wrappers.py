@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl import basis as bases
-from pdecl.networks.wrappers import Shifted
+from pdecl.basis import basis as bases
+from pdecl.basis.networks.wrappers import Shifted
 
 box = pdecl.Box(x=(-1, 3), t=(1, 2))
 # u_tt = u_xx, as a reason to have a problem.

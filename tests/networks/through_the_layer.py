@@ -8,8 +8,8 @@ import jax.random as jr
 import pytest
 
 import pdecl
-from pdecl.layer import weights_of
-from pdecl.system import build
+from pdecl.layer.layer import weights_of
+from pdecl.layer.system import build
 
 
 def left_over(problem, basis, phi, size=8):

@@ -5,7 +5,7 @@ import pytest
 from fast_solvers import cole_hopf, cole_hopf_jax
 from scipy.integrate import solve_ivp
 
-from pdecl.metrics import relative_l2
+from pdecl.family.metrics import relative_l2
 from pdecl.problems import Burgers
 from pdecl.problems.burgers import coefficients, initial
 from pdecl.problems.burgers.reference import converged, etdrk4

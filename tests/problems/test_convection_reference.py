@@ -6,7 +6,7 @@ from fast_solvers import box_on_jax, characteristics, tabulated_characteristics
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from pdecl.metrics import relative_l2
+from pdecl.family.metrics import relative_l2
 from pdecl.problems import Convection
 from pdecl.problems.convection import slopes, speed
 from pdecl.problems.convection.reference import box_scheme

@@ -10,7 +10,7 @@ import skfem
 from fast_solvers import conjugate_gradients
 from on_a_grid import conservative_residual, energy, wide_residual
 
-from pdecl.metrics import relative_l2
+from pdecl.family.metrics import relative_l2
 from pdecl.problems import Darcy
 from pdecl.problems.darcy.grid import face_coefficients, subsample, upscaled_faces
 from pdecl.problems.darcy.reference import (

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pdecl import dataset as datasets
+from pdecl.family import dataset as datasets
 from pdecl.problems import Convection, Darcy
 from pdecl_cli import app
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import xarray
 
-from pdecl import dataset as datasets
-from pdecl.dataset import DatasetError
+from pdecl.family import dataset as datasets
 from pdecl.family import shipped
+from pdecl.family.dataset import DatasetError
 from pdecl.problems import Burgers, Convection, Darcy
 
 LAWS = {"darcy": Darcy(grid=21), "burgers": Burgers(), "convection": Convection()}

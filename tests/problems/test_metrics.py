@@ -5,9 +5,9 @@ import pytest
 from on_a_grid import conservative_residual
 
 import pdecl
-from pdecl.metrics import relative_error, relative_l2, residual_loss, summarise
-from pdecl.presets import preset
-from pdecl.trained import nodes_of
+from pdecl.family.metrics import relative_error, relative_l2, residual_loss, summarise
+from pdecl.family.presets import preset
+from pdecl.family.trained import nodes_of
 
 
 def test_relative_l2_by_hand():

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from pdecl import dataset as datasets
-from pdecl.dataset import DatasetError
+from pdecl.family import dataset as datasets
+from pdecl.family.dataset import DatasetError
+from pdecl.family.published import load
 from pdecl.problems import Burgers, Convection, Darcy
-from pdecl.published import load
 
 DARCY = datasets.build(Darcy(grid=21), 3, 3)
 BURGERS = datasets.build(Burgers(), 3, 3)

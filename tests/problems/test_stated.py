@@ -6,9 +6,9 @@ import pytest
 from on_a_grid import conservative_residual, wide_residual
 
 import pdecl
+from pdecl.layer.system import build
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.darcy.grid import flux_balance, subsample, upscaled_faces
-from pdecl.system import build
 
 
 def residuals(problem, function, phi):

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..plots import Shown
-from ..points import is_concrete
-from ..problem import Problem, inside
-from ..status import Status
-from ..summary import Summary, Table
+from ..state.plots import Shown
+from ..state.points import is_concrete
+from ..state.problem import Problem, inside
+from ..support.status import Status
+from ..support.summary import Summary, Table
 from .space import Coefficients, Space
 from .stages import to_legendre
 

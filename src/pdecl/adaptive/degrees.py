@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..condition import located
+from ..state.condition import located
 from .rows import Equations
 from .slab import Start
 from .space import Coefficients, Space, is_inside

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ..domain import Region
-from ..rules import tensor
+from ..state.domain import Region
+from ..state.rules import tensor
 from .pieces import Breaks, Pieces, Sparse
 from .rows import Equations
 from .space import Coefficients, Space, is_inside

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..affine import is_affine
-from ..condition import Condition, asks_for, describe, local, located
-from ..domain import Region
-from ..jet import Entry
-from ..points import Points
-from ..problem import Problem
+from ..state.affine import is_affine
+from ..state.condition import Condition, asks_for, describe, local, located
+from ..state.domain import Region
+from ..state.jet import Entry
+from ..state.points import Points
+from ..state.problem import Problem
 
 
 @dataclass

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jet import Entry
+from ..state.jet import Entry
 from .answer import Adaptive
 from .rows import Equations
 

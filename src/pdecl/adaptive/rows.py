@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..condition import local, located
-from ..problem import Problem
+from ..state.condition import local, located
+from ..state.problem import Problem
 from .reading import Reading, read
 
 _INSIDE = 500  # points that residuals are measured at

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..mistakes import found
-from ..points import is_concrete
-from ..problem import Problem
-from ..progress import late_bar
-from ..status import SolveError, Status
+from ..state.points import is_concrete
+from ..state.problem import Problem
+from ..support.mistakes import found
+from ..support.progress import late_bar
+from ..support.status import SolveError, Status
 from .answer import Adaptive, Piece
 from .cells.levels import Levels as CellLevels
 from .cells.marching import ByDegree, Marches

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import scipy
 
-from ..condition import located
-from ..domain import Region
-from ..jet import Entry
-from ..rules import tensor
+from ..state.condition import located
+from ..state.domain import Region
+from ..state.jet import Entry
+from ..state.rules import tensor
 from .inverse import Inverse
 from .rows import Equations
 

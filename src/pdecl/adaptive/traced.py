@@ -10,8 +10,8 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 
-from ..points import is_concrete
-from ..problem import Problem, inside
+from ..state.points import is_concrete
+from ..state.problem import Problem, inside
 from .answer import Adaptive
 from .sensitivity import Sensitivity
 

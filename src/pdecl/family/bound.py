@@ -3,10 +3,10 @@
 import jax
 import numpy as np
 
-from ..bounds import ErrorBound
-from ..points import is_concrete
-from ..solution import Solution
-from ..solve import require_precision
+from ..error import ErrorBound
+from ..layer.solution import Solution
+from ..layer.solve import require_precision
+from ..state.points import is_concrete
 from .checks import numbered
 from .family import Family, phi_like, stated
 

@@ -15,11 +15,11 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..bounds.record import ErrorBound
-from ..domain import Region
-from ..points import Points
-from ..problem import Problem
-from ..solution import Given, Solution
+from ..error.record import ErrorBound
+from ..layer.solution import Given, Solution
+from ..state.domain import Region
+from ..state.points import Points
+from ..state.problem import Problem
 from . import checks
 from . import phi as phis
 from .preset import Network, Preset, Training

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from ..condition import asks_for, local, located
-from ..domain import Region
-from ..points import Points
-from ..problem import Problem
+from ..state.condition import asks_for, local, located
+from ..state.domain import Region
+from ..state.points import Points
+from ..state.problem import Problem
 
 _PLACES = 3
 _CLOSE = 1e-6

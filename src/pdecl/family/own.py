@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..basis import sizes
-from ..bounds.record import ErrorBound
-from ..problem import Problem
-from ..rules import tensor
-from ..solution import Solution
+from ..basis.basis import sizes
+from ..error.record import ErrorBound
+from ..layer.solution import Solution
+from ..state.problem import Problem
+from ..state.rules import tensor
 from . import phi as phis
 from .checks import numbered
 from .family import Family, phi_like

@@ -11,8 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from ..files import replacing
-from ..problem import Problem
+from ..state.problem import Problem
+from ..support.files import replacing
 from .family import Family
 from .identity import differences, identity
 from .registry import resolve

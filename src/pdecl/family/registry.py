@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from ..problem import Problem
+from ..state.problem import Problem
 from .family import Family
 from .own import own
 

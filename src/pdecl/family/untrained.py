@@ -16,12 +16,12 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..networks.features import Scaled
-from ..networks.layers import dense
-from ..problem import Problem
-from ..rules import tensor
-from ..solution import Solution
-from ..solve import solve
+from ..basis.networks.features import Scaled
+from ..basis.networks.layers import dense
+from ..layer.solution import Solution
+from ..layer.solve import solve
+from ..state.problem import Problem
+from ..state.rules import tensor
 
 _SIZES, _STEEPNESS = (150, 300, 600), (1.0, 3.0)
 _ENOUGH = 1e-6  # a relative residual with which nothing richer is tried

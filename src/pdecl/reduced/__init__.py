@@ -1,9 +1,21 @@
-"""A basis for a family without a network: POD modes of the library's own solutions.
+"""A family as a fast solver: what does not depend on φ is done once.
 
-Some hundred φ of the law are solved to a tolerance; the solutions, on one grid of pieces, give the
-functions; `compiled/` keeps as many of them as the tolerance asks for, and the points whose rows matter.
+solver = pdecl.compile(problem, basis, phis, functions=96, at=problem.domain.mesh(101, 101))
+solution = solver(phi)
 
-`common` puts solutions into one space; `make` trains; `fit` is the verb.
+`compile` takes the functions of a trained basis, `train` the POD modes of the library's own solutions
+to a tolerance (`common` puts them into one space). `fit` is the verb of training, with or without a
+network.
 """
 
+from .compile import compile as compile
+from .file import is_compiled as is_compiled
+from .file import load_compiled as load_compiled
 from .fit import fit as fit
+from .recommend import Recommendation as Recommendation
+from .recommend import Setting as Setting
+from .recommend import recommend as recommend
+from .snapshots import Snapshots as Snapshots
+from .snapshots import take_snapshots as take_snapshots
+from .solver import Compiled as Compiled
+from .solver import CompiledSolution as CompiledSolution

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
-from scipy.special import roots_legendre
 
 from ..adaptive import Adaptive
 from ..adaptive.grid import Grid
-from ..networks.modes import Modes
+from ..basis.networks.modes import Modes
 
 _WHOLE = 2**30  # of a dyadic mesh, as in `adaptive.pieces`
 
@@ -100,11 +100,11 @@ def _marched_breaks(solutions: Sequence[Adaptive]) -> list[int]:
 
 
 def _nodes(breaks: np.ndarray, count: int) -> np.ndarray:
-    x = (roots_legendre(count)[0] + 1) / 2
+    x = (scipy.special.roots_legendre(count)[0] + 1) / 2
     return (breaks[:-1, None] + np.diff(breaks)[:, None] * x).ravel()
 
 
 def _to_orthonormal(count: int) -> np.ndarray:
     """From values at Gauss nodes to coefficients whose squares add up to the mean square."""
-    x = roots_legendre(count)[0]
+    x = scipy.special.roots_legendre(count)[0]
     return np.linalg.inv(legendre.legvander(x, count - 1)) / np.sqrt(2 * np.arange(count) + 1)[:, None]

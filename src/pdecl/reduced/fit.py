@@ -4,14 +4,14 @@ from typing import Any, overload
 
 import optax
 
-from ..compiled import Compiled
 from ..family import Family
 from ..family.own import own
-from ..history import History
-from ..mistakes import found
-from ..problem import Problem, require_problem
-from ..train import fit as fit_network
-from .make import fit_reduced
+from ..state.problem import Problem, require_problem
+from ..support.mistakes import found
+from ..train.fit import fit as fit_network
+from ..train.history import History
+from .solver import Compiled
+from .train import fit_reduced
 
 TOLERANCE, BUDGET = 1e-4, 300.0
 
@@ -44,7 +44,7 @@ def fit(problem: Any, basis: Any = None, optimiser: Any = None, **options: Any) 
     - `progress`: whether a bar is shown.
 
     `fit(problem, basis, optimiser, steps=..., key=...)` trains a network through the layer and returns
-    it with its `History`; `help(pdecl.train.fit)` describes its arguments.
+    it with its `History`; `help(pdecl.train.fit.fit)` describes its arguments.
     """
     if basis is not None:
         return fit_network(problem, basis, optimiser, **options)

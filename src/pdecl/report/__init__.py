@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from ..environment import versions
 from ..family import shipped
-from ..figures import drawing, save
-from ..files import replacing
-from ..progress import counting_bar
-from ..runs import Run
+from ..support.environment import versions
+from ..support.figures import drawing, save
+from ..support.files import replacing
+from ..support.progress import counting_bar
 from . import curves, fields, learned, words
 from . import studies as computing
 from .collect import collect
 from .data import plain
 from .exhibit import Exhibit
 from .page import Section, page
+from .runs import Run
 from .studies import Effort
 from .summary import METHODS, Result, presets, problems
 from .tables import against_soft, overview
@@ -48,8 +48,8 @@ def write(
 ) -> Path:
     """Writes the report of runs into a folder and returns the path of its index.html.
 
-    - `runs`: from `pdecl.runs.read`, hard and soft, of any problems, presets and seeds. What is missing
-      for a figure is said in its place.
+    - `runs`: from `runs.read`, hard and soft, of any problems, presets and seeds. What is missing for
+      a figure is said in its place.
     - `folder`: new, empty, or of an earlier report, which is replaced.
     - `studies`: whether to compute with the trained models (points used and not used, interpolation,
       trade-off), which takes minutes; an `Effort` says how much.

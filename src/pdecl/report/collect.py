@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..experiment import problem_of
-from ..runs import Run
+from ..family.experiment import problem_of
 from .data import plain
+from .runs import Run
 
 FORMAT = 1
 _SHORT = ("error", "residual_loss", "beside", "statuses", "seconds_per_phi", "count", "origin", "device")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..figures import curve, frame, label_right, log_scale, new_figure, place_of_zero
+from ..support.figures import curve, frame, label_right, log_scale, new_figure, place_of_zero
 from . import words
 from .exhibit import COLOURS, MARKERS, Exhibit
 from .paper import reported

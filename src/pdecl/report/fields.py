@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..experiment import law_of
-from ..figures import DIFFERENCE, SOLUTION, new_figure
-from ..pictures import View, difference_limits, images
-from ..runs import Run
+from ..family.experiment import law_of
+from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
 from .exhibit import Exhibit
+from .pictures import View, difference_limits, images
+from .runs import Run
 
 
 def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Exhibit | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..figures import BLUE, VERMILION, frame, label_right, log_scale, new_figure
+from ..support.figures import BLUE, VERMILION, frame, label_right, log_scale, new_figure
 from . import words
 from .exhibit import Exhibit
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from ..basis import Basis, specialise
-from ..grid import ElementBasis, GridBasis
+from ..basis.basis import Basis, specialise
+from ..basis.grid import ElementBasis, GridBasis
 
 
 class Reduced(Basis):

@@ -16,20 +16,20 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..domain import Region
-from ..experiment import law_of, solver_of, stated, training_phis
+from ..basis.grid import subsample
 from ..family import SPLITS, Family
 from ..family import phi as phis_of
-from ..grid import subsample
-from ..metrics import relative_l2
-from ..points import Points
-from ..problem import Problem
-from ..runs import Run
-from ..solution import Solution, each
-from ..solve import solve
-from ..system import build
-from ..trained import Trained, as_fields, nodes_of
+from ..family.experiment import law_of, solver_of, stated, training_phis
+from ..family.metrics import relative_l2
+from ..family.trained import Trained, as_fields, nodes_of
+from ..layer.solution import Solution, each
+from ..layer.solve import solve
+from ..layer.system import build
+from ..state.domain import Region
+from ..state.points import Points
+from ..state.problem import Problem
 from .reduced import Reduced, directions, gram_of
+from .runs import Run
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Numbers over seeds: the rows of every table, from results as plain data (`pdecl.results.collect`)."""
+"""Numbers over seeds: the rows of every table, from results as plain data (`results.collect`)."""
 
 import json
 import math

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...shapes.boundary import Piece
+from ...state.shapes.boundary import Piece
 from .mesh import Mesh
 from .polynomials import gauss, middles
 

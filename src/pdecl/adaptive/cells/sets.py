@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
-from ...condition import located
-from ...points import Points
+from ...state.condition import located
+from ...state.points import Points
 from ..reading import Reading
 from .edges import edges
 from .places import Places, sorted_by

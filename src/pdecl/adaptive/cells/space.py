@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ...jet import Entry
+from ...state.jet import Entry
 from ..inverse import Inverse
 from ..reading import Reading
 from ..rows import Equations
@@ -93,7 +93,7 @@ class Cells(Space):
             self._tables[key] = self._products(entry.unknown, x, s.own, orders)
         return self._tables[key]
 
-    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> scipy.sparse.csr_matrix:
+    def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Any:
         x = coords[:, self.axes]
         own = self.places.locate(x)
         table = self._products(u, x, own, orders)

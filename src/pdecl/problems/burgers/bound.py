@@ -37,12 +37,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...bounds.record import ErrorBound, assemble
-from ...bounds.sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
+from ...error.record import ErrorBound, assemble
+from ...error.sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
 from ...family.fourier import irfft, rfft
-from ...jet import Axes
-from ...lapack import eigh
-from ...solution import Solution, jit
+from ...layer.lapack import eigh
+from ...layer.solution import Solution, jit
+from ...state.jet import Axes
 from .interpolant import coefficients, initial
 
 NORM = "L2 over x and t"

@@ -9,16 +9,16 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from ...bounds.record import ErrorBound
-from ...condition import Fit
-from ...domain import Box
+from ...error.record import ErrorBound
 from ...family import checks
 from ...family.family import Family, Reported, with_counts
 from ...family.fields import periodic_field
 from ...family.noise import normals
 from ...family.preset import Preset
-from ...problem import Problem
-from ...solution import Solution
+from ...layer.solution import Solution
+from ...state.condition import Fit
+from ...state.domain import Box
+from ...state.problem import Problem
 from . import cole_hopf, presets, reference
 from .bound import NORM, burgers_bound
 from .interpolant import coefficients, initial

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...bounds.record import ErrorBound, assemble
-from ...bounds.sampling import CELL_COARSE, CELL_FINE, Lobatto, by_cell, lobatto, on_mesh
-from ...solution import Solution, jit
+from ...error.record import ErrorBound, assemble
+from ...error.sampling import CELL_COARSE, CELL_FINE, Lobatto, by_cell, lobatto, on_mesh
+from ...layer.solution import Solution, jit
 from .spline import speed
 
 NORM = "L2 over x and t with weight 1/beta"

@@ -10,16 +10,16 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from ...bounds.record import ErrorBound
-from ...condition import Condition, Fit
-from ...domain import Box
+from ...error.record import ErrorBound
 from ...family import checks
 from ...family.family import Family, Reported, with_counts
 from ...family.fields import squared_exponential_field, squared_exponential_modes
 from ...family.noise import normals
 from ...family.preset import Preset
-from ...problem import Problem
-from ...solution import Solution
+from ...layer.solution import Solution
+from ...state.condition import Condition, Fit
+from ...state.domain import Box
+from ...state.problem import Problem
 from . import presets, reference
 from .bound import NORM, convection_bound
 from .carried import Carried

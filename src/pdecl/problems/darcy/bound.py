@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...bounds.record import ErrorBound, assemble
-from ...bounds.sampling import on_mesh
-from ...solution import Solution, jit
+from ...error.record import ErrorBound, assemble
+from ...error.sampling import on_mesh
+from ...layer.solution import Solution, jit
 from .grid import face_coefficients, flux_balance
 from .poisson import poisson
 

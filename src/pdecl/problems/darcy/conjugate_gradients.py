@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ...bounds.record import assemble
-from ...solution import Solution
-from ...status import Status
+from ...error.record import assemble
+from ...layer.solution import Solution
+from ...support.status import Status
 from .bound import NORM, differences, energy_norm
 from .grid import face_coefficients, flux_balance
 from .poisson import poisson, ratio

@@ -9,8 +9,8 @@ from typing import Literal
 
 from jaxtyping import Float
 
+from ...basis.grid import subsample
 from ...family.arrays import AnyArray, namespace
-from ...grid import subsample
 
 Average = Literal["arithmetic", "harmonic"]
 GridValues = Float[AnyArray, "*batch n n"]

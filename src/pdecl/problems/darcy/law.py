@@ -9,14 +9,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
-from ...bounds.record import ErrorBound
+from ...error.record import ErrorBound
 from ...family import checks
 from ...family.family import Family, Reported, squares_on, stated
 from ...family.fields import neumann_field
 from ...family.noise import normals
 from ...family.preset import Preset
-from ...problem import Problem
-from ...solution import Solution
+from ...layer.solution import Solution
+from ...state.problem import Problem
 from . import presets, reference, statement
 from .bound import NORM, darcy_bound
 from .conjugate_gradients import by_conjugate_gradients

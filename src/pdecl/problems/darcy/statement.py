@@ -7,12 +7,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...condition import Condition, Energy, Enforce, Fit
-from ...domain import Box
-from ...grid import subsample
-from ...points import Points, lattice_points
-from ...problem import Problem
-from ...rules import tensor
+from ...basis.grid import subsample
+from ...state.condition import Condition, Energy, Enforce, Fit
+from ...state.domain import Box
+from ...state.points import Points, lattice_points
+from ...state.problem import Problem
+from ...state.rules import tensor
 from .grid import face_coefficients, upscaled_faces
 
 

@@ -1,0 +1,14 @@
+"""Networks that propose basis functions, and wrappers around them."""
+
+from .deeponet import DeepONet as DeepONet
+from .features import Periodic as Periodic
+from .fno import FNO as FNO
+from .gated import GatedDeepONet as GatedDeepONet
+from .mlp import MLP as MLP
+from .modes import Modes as Modes
+from .modulated import Modulated as Modulated
+from .precision import InSingle as InSingle
+from .products import Products as Products
+from .thinned import Thinned as Thinned
+from .wrappers import ExactInitial as ExactInitial
+from .wrappers import Mollified as Mollified

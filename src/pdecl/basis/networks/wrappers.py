@@ -1,0 +1,213 @@
+"""Wrappers that build boundary and initial data into a basis. They compose, and take any basis.
+
+Both multiply the functions by a factor that vanishes on a part of the boundary. Functions given at
+points are multiplied there; functions on a grid at its nodes, so that elements stay elements.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...state.domain import Region
+from ...state.jet import Axes
+from ...state.points import Point
+from ...support.mistakes import ask, found, require_arguments
+from ...support.summary import Summarised, Summary
+from ..basis import Basis, as_basis, require_basis, specialise
+from .features import require_dimension
+from .pickling import Pickled
+from .words import inner, name_of
+
+
+class Mollified(Summarised, Basis):
+    """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
+
+    Each function is multiplied by 4s(1 − s) for a coordinate with both its faces in `on`, by s or 1 − s
+    for one with a single face, where s runs from 0 to 1 across the box.
+    """
+
+    inner: Any
+    on: Region = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        require_basis(self.inner, "Mollified: `inner`")
+        _require_faces("Mollified", self.on)
+
+    def summary(self) -> Summary:
+        return Summary("Mollified", [("zero on", str(self.on)), ("basis", inner(self.inner))])
+
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        return times(specialise(self.inner, phi), Vanishing(self.on))
+
+
+class ExactInitial(Summarised, Pickled, Basis):
+    """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
+
+    - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
+    - `value`: a function `value(z, phi)` of a point, as in a condition: `lambda z, phi: jnp.sin(z.x)`.
+      For several unknowns it returns a dictionary.
+    - `rate`: if given, 1 − exp(−rate·s) takes the place of s: for what changes fast at first.
+    """
+
+    inner: Any
+    on: Region = eqx.field(static=True)
+    value: Callable[[Any, Any], Any]
+    rate: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        require_basis(self.inner, "ExactInitial: `inner`")
+        _require_faces("ExactInitial", self.on)
+        if not callable(self.value):
+            raise TypeError(
+                "ExactInitial: `value` must be a function of (z, phi), such as lambda z, phi: 0.0; "
+                f"found {found(self.value)}."
+            )
+        require_arguments("ExactInitial: `value`", self.value, ("z", "phi"))
+
+    def summary(self) -> Summary:
+        rows = [
+            ("exact on", str(self.on)),
+            ("value", name_of(self.value)),
+            ("rate", self.rate),
+            ("basis", inner(self.inner)),
+        ]
+        return Summary("ExactInitial", rows)
+
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        inner = times(specialise(self.inner, phi), Vanishing(self.on, self.rate))
+        return Shifted(inner, AtPoint(self.on.box.names, self.value))
+
+
+class Vanishing(eqx.Module):
+    """A factor that is zero on faces of a box and positive elsewhere."""
+
+    on: Region = eqx.field(static=True)
+    rate: float | None = eqx.field(static=True, default=None)
+
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        require_dimension(self.on.box, x)
+        factor, axes = jnp.ones((), x.dtype), [axis for axis, _ in self.on.sides]
+        for axis, end in self.on.sides:
+            low, high = self.on.box.bounds[axis]
+            s = (x[axis] - low) / (high - low)
+            factor = factor * (1 - s if end else s) * axes.count(axis)
+        return factor if self.rate is None else -jnp.expm1(-self.rate * factor)
+
+
+class AtPoint(Pickled, eqx.Module):
+    """A function of a named point and φ as one of an array of coordinates."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    value: Callable[[Any, Any], Any]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        point = Point(self.names, x, {}, {})
+        return ask("ExactInitial: `value`", self.value, point, phi, phi=phi)
+
+
+class Times(Basis):
+    """A basis of points multiplied by a factor."""
+
+    inner: Basis
+    factor: Vanishing
+
+    @property
+    def count(self) -> int | None:
+        return self.inner.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return _product(self.factor, self.inner, x, phi)
+
+    @property
+    def weights(self) -> Any:
+        return self.inner.weights
+
+
+class Shifted(Basis):
+    """A basis with a fixed function beside it."""
+
+    inner: Basis
+    value: Callable[[Any, Any], Any]
+
+    @property
+    def count(self) -> int | None:
+        return self.inner.count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.inner(x, phi)
+
+    def offset(self, x: Float[Array, " d"], phi: Any) -> Any:
+        value = self.value(x, phi)
+        if self.inner.offset is None:
+            return value
+        return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
+
+    def times(self, factor: Vanishing) -> "Shifted":
+        return Shifted(times(self.inner, factor), Product(self.value, factor))
+
+    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+        return self.inner.jets(coords, phi, wanted)
+
+    @property
+    def pointwise(self) -> bool:
+        return self.inner.pointwise
+
+    @property
+    def weights(self) -> Any:
+        return self.inner.weights
+
+    @property
+    def contract(self) -> Any:
+        return self.inner.contract
+
+
+class Product(eqx.Module):
+    """A fixed function multiplied by a factor."""
+
+    inner: Callable[[Any, Any], Any]
+    factor: Vanishing
+
+    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+        return _product(self.factor, self.inner, x, phi)
+
+
+def _product(factor: Vanishing, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
+    here = factor(x)
+    return jax.tree.map(lambda values: here.astype(values.dtype) * values, inner(x, phi))
+
+
+def times(basis: Basis, factor: Vanishing) -> Basis:
+    """The basis, made for one φ, multiplied by a factor."""
+    if basis.times is not None:
+        return basis.times(factor)
+    if not basis.pointwise:
+        raise TypeError(
+            f"{type(basis).__name__} differentiates in its own way (`jets`), so it has to offer "
+            "`times(factor)`, itself multiplied by a function of a point."
+        )
+    if basis.offset is not None:
+        return Shifted(Times(basis, factor), Product(basis.offset, factor))
+    return Times(basis, factor)
+
+
+def _require_faces(wrapper: str, on: Any) -> None:
+    if not isinstance(on, Region) or on.sides == ((),):
+        raise TypeError(f"{wrapper}: `on` must be faces of a box, such as box.faces() or box.face(t=0).")

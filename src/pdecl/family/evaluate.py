@@ -1,0 +1,123 @@
+"""`evaluate`: how far a trained basis is from references on unseen φ, and what residual it leaves."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..layer.solution import Solution
+from ..support.status import Status
+from . import phi as phis
+from .dataset import Dataset
+from .metrics import relative_l2, summarise
+from .trained import Trained, as_fields, nodes_of
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One number per φ of everything that tables and figures show.
+
+    - `errors`: relative L2 distance from the reference, for several unknowns the root mean square of
+      theirs; `beside` from other solutions, by name. `reference`: what that is.
+    - `residuals`: sum of squares of the PDE's residual over the interior nodes.
+    - `statuses`: how many solves ended how.
+    - `seconds`: per φ, warm, for the solve and the values at all nodes.
+    """
+
+    errors: np.ndarray
+    residuals: np.ndarray
+    beside: dict[str, np.ndarray]
+    statuses: dict[str, int]
+    seconds: float
+    reference: str = ""
+
+    @property
+    def residual_loss(self) -> float:
+        return float(np.mean(self.residuals))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "error": summarise(self.errors).as_dict(),
+            "residual_loss": self.residual_loss,
+            "beside": {name: summarise(values).as_dict() for name, values in self.beside.items()},
+            "statuses": self.statuses,
+            "seconds_per_phi": self.seconds,
+            "reference": self.reference,
+            "errors": self.errors.tolist(),
+            "residuals": self.residuals.tolist(),
+        }
+
+
+def evaluate(
+    trained: Trained, data: Dataset, progress: Callable[[int], None] | None = None
+) -> tuple[Evaluation, Any]:
+    """The evaluation on a dataset, and the solutions on its grid."""
+    together = min(trained.law.evaluate_batch, data.count)
+    fields, residuals, codes, seconds = [], [], [], []
+    for start in range(0, data.count, together):
+        phi = phis.take(data.phi, slice(start, start + together))
+        solution, field, taken = _timed(trained, phi)
+        seconds.append(taken)
+        fields.append(field)
+        codes.append(np.asarray(solution.code))
+        residuals.append(trained.law.residual_on(solution, nodes_of(trained, phi)))
+        if progress is not None:
+            progress(phis.count(phi))
+    # The first batch compiled, and so did a smaller last one; without others the first is solved again.
+    warm = seconds[1 : data.count // together] or [
+        _timed(trained, phis.take(data.phi, slice(0, together)))[2]
+    ]
+    found = phis.joined(fields)
+    evaluation = Evaluation(
+        errors=_distances(found, data.solution),
+        residuals=np.concatenate(residuals),
+        beside={name: _distances(found, other) for name, other in data.companions.items()},
+        statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
+        seconds=float(np.median(warm)),
+        reference=data.reference,
+    )
+    return evaluation, found
+
+
+def _timed(trained: Trained, phi: Any) -> tuple[Solution, Any, float]:
+    """`_answer`, and the seconds it took for one φ."""
+    began = time.perf_counter()
+    solution, field = _answer(trained, phi)
+    return solution, field, (time.perf_counter() - began) / phis.count(phi)
+
+
+def _answer(trained: Trained, phi: Any) -> tuple[Solution, Any]:
+    """The solution and its values on the standard grid."""
+    # One φ whose solve fails is counted as such and does not end the evaluation.
+    solution = trained.solve(phi, throw=False)
+    nodes = solution.problem.domain.mesh(*nodes_of(trained, phi))
+    return solution, as_fields(trained, phi, solution(nodes))
+
+
+def _distances(found: Any, other: Any) -> np.ndarray:
+    """Relative distances, over several unknowns the root of their mean square; infinite where a solve
+    gave no numbers."""
+    squares = [_distance(*pair) ** 2 for pair in zip(*map(jax.tree.leaves, (found, other)), strict=True)]
+    return np.sqrt(np.mean(squares, axis=0))
+
+
+def _distance(found: np.ndarray, other: np.ndarray) -> np.ndarray:
+    usable = np.isfinite(found.reshape(len(found), -1)).all(axis=1)
+    distances = np.full(len(found), np.inf)
+    if usable.any():
+        distances[usable] = relative_l2(found[usable], other[usable])
+    return distances
+
+
+def watcher(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]]:
+    """What `fit` watches: mean error and residual on a dataset of unseen φ."""
+
+    def watch(basis: Any) -> dict[str, float]:
+        found, _ = evaluate(replace(trained, basis=basis), data)
+        return {"error": float(found.errors.mean()), "residual": found.residual_loss}
+
+    return watch

@@ -1,0 +1,264 @@
+"""An experiment: a family, a network, how it is trained. And what it stands for.
+
+All but the family is numbers, words and tuples, so that it goes into a file's header and comes back
+without running anything; of the family its name goes along, and what it stated (`family/identity.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, partial
+from typing import Any
+
+import jax.random as jr
+import optax
+from jaxtyping import PRNGKeyArray
+
+from .. import solvers
+from ..basis import networks
+from ..basis.grid import ElementBasis, subsample
+from ..basis.networks.products import channels_for
+from ..layer.creased import Creased
+from ..state.condition import Enforce, Fit
+from ..state.problem import Problem
+from . import SPLITS, Family, Network, Training, named, names
+from . import stated as stated_by
+from .phi import joined
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A family, a method, a network and a training.
+
+    - `law`: constants of the family in the place of its defaults.
+    - `statement`: arguments of the family's `problem`; `judge` those that differ for the loss's points.
+    - `grid`: for a family on a grid, the nodes a side on which it is trained.
+    """
+
+    family: Family
+    method: str
+    preset: str
+    network: Network
+    training: Training
+    law: Mapping[str, Any] = field(default_factory=dict)
+    statement: Mapping[str, Any] = field(default_factory=dict)
+    judge: Mapping[str, Any] = field(default_factory=dict)
+    grid: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _named("solver", self.training.solver, _SOLVERS)
+        _named("optimiser", self.training.optimiser, _OPTIMISERS)
+        if self.grid is not None and not self.family.on_grid:
+            raise ValueError(
+                f"grid belongs to problems whose φ is on a grid; {self.problem} is trained at points."
+            )
+
+    @property
+    def problem(self) -> str:
+        """The family's name."""
+        return self.family.name
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data, the family as its name."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        plain = {"network": asdict(self.network), "training": asdict(self.training)}
+        return {"problem": self.problem, **found, **plain}
+
+    def with_overrides(self, **changes: Any) -> "Experiment":
+        """Another experiment with some fields of it, of its network or of its training changed."""
+        parts: dict[str, Any] = {}
+        owners = {"": self, "network": self.network, "training": self.training}
+        for name, value in changes.items():
+            place = next((place for place, owner in owners.items() if hasattr(owner, name)), None)
+            if place is None:
+                raise ValueError(f"an experiment has no {name!r}.")
+            parts.setdefault(place, {})[name] = value
+        made = replace(self, **parts.get("", {}))
+        return replace(
+            made,
+            network=replace(made.network, **parts.get("network", {})),
+            training=replace(made.training, **parts.get("training", {})),
+        )
+
+
+def from_dict(plain: Mapping[str, Any], family: Family | None = None) -> Experiment:
+    """The experiment that `as_dict` described; a ValueError says what does not belong.
+
+    `family`: the one that the user names; without it an installed one of the name that is written.
+    """
+    given = completed(plain)
+    name = given.pop("problem")
+    if family is None and name not in names():
+        raise ValueError(f"the problem {name!r} is not installed: name its file, --problem FILE.py.")
+    family = named(name) if family is None else family
+    try:
+        network, training = Network(**given.pop("network")), Training(**given.pop("training"))
+        return Experiment(family, network=network, training=training, **given)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is not the description of an experiment: {error}") from error
+
+
+def completed(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The description with every setting: one that came later has its default in a file from before."""
+    try:
+        network = dict(plain["network"])
+        if network.get("periodic") is not None:
+            network["periodic"] = tuple(network["periodic"])
+        parts = {
+            "network": asdict(Network(**network)),
+            "training": asdict(Training(**plain["training"])),
+        }
+        defaults: dict[str, Any] = {"law": {}, "statement": {}, "judge": {}, "grid": None, "seed": 0}
+        return {**defaults, **plain, **parts, "problem": str(plain["problem"])}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is not the description of an experiment: {error}") from error
+
+
+def law_of(experiment: Experiment, grid: int | None = None) -> Family:
+    """The family with the experiment's constants, on its own grid or on another one."""
+    family, constants = experiment.family, dict(experiment.law)
+    if family.on_grid:
+        constants["grid"] = grid or experiment.grid or full_grid(experiment)
+    return family.replaced(**constants) if constants else family
+
+
+def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
+    """The PDE as conditions that the layer solves."""
+    return stated(law_of(experiment, grid), **experiment.statement)
+
+
+def judge_of(experiment: Experiment) -> Problem | None:
+    """The problem whose points the loss is taken on, if they are others."""
+    if not experiment.judge:
+        return None
+    return stated(law_of(experiment), **{**experiment.statement, **experiment.judge})
+
+
+def stated(family: Family, **statement: Any) -> Problem:
+    """A family's problem, for words of plain data."""
+    return stated_by(family, **_words(statement))
+
+
+@cache
+def _front(family: Family) -> Problem:
+    if family.front is None:
+        raise ValueError(f"{family.name!r} names no front for functions to crease along.")
+    return family.front()
+
+
+def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
+    """The untrained network."""
+    network, problem = experiment.network, problem_of(experiment)
+    if network.kind == "FNO":
+        basis: Any = ElementBasis(problem.domain, _on_grid(problem, network, key))
+    else:
+        options = dict(network.options)
+        if network.periodic is not None:
+            *names, waves = network.periodic
+            options["features"] = networks.Periodic(problem, *names, waves=waves)
+        if experiment.family.on_grid:
+            raise ValueError(
+                f"{experiment.problem} is solved on a grid, with an FNO; found {network.kind!r}."
+            )
+        if network.kind in _NETWORKS:
+            kind = _NETWORKS[network.kind]
+            basis = kind(problem, network.size, network.width, network.depth, **options, key=key)
+        else:
+            basis = experiment.family.basis(network, key)
+        if network.creased:
+            along = max(1, int(network.creased * network.size))
+            basis = Creased(basis, _front(law_of(experiment)), along)
+    basis = networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
+    nodes = experiment.statement.get("nodes")
+    return basis if nodes is None else networks.Thinned(basis, nodes)
+
+
+def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
+    """An FNO, or products of its channels with the polynomials up to the option `degree`."""
+    options = dict(network.options)
+    degree = options.pop("degree", 0)
+    channels = channels_for(network.size, degree)
+    made = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
+    return networks.Products(made, degree) if degree else made
+
+
+def solver_of(experiment: Experiment) -> solvers.GaussNewton:
+    """The solver for answers: as many steps as it takes."""
+    linear = _SOLVERS[experiment.training.solver](ridge=experiment.training.ridge)
+    return solvers.GaussNewton(linear)
+
+
+def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
+    """The same, but a batch waits for its slowest φ: no more steps than `newton`, and none that would
+    lower the objective by less than 1e-7 of it. For 32 φ of an untrained basis that is five
+    steps for nine, and a gradient that is off by 5e-5."""
+    return replace(solver_of(experiment), rtol=3e-4, max_steps=experiment.training.newton)
+
+
+def optimiser_of(training: Training) -> optax.GradientTransformation:
+    """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine."""
+    warmup = min(training.warmup, training.steps // 10)
+    last, top = max(training.steps, warmup + 1), training.rate
+    rate = optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
+    adaptive = _OPTIMISERS[training.optimiser](rate)
+    return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
+
+
+def training_phis(experiment: Experiment) -> Any:
+    """The φ to train on: the first of the split "train", on the experiment's grid; None for new ones."""
+    if experiment.training.phis == 0:
+        return None
+    split = SPLITS["train"]
+    family, count = law_of(experiment, full_grid(experiment)), experiment.training.phis
+    # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
+    parts = [
+        on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
+        for start in range(0, count, 50)
+    ]
+    return joined(parts)
+
+
+def on_grid(experiment: Experiment, values: Any) -> Any:
+    """φ or solutions of the full grid on the grid of the experiment."""
+    if experiment.grid is None or experiment.grid == values.shape[-1]:
+        return values
+    return subsample(values, experiment.grid)
+
+
+def keys_of(experiment: Experiment) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """One key for the network's first weights, one for the training."""
+    network_key, training_key = jr.split(jr.key(experiment.seed))
+    return network_key, training_key
+
+
+def full_grid(experiment: Experiment) -> int | None:
+    """The nodes a side of a family on a grid, before the experiment thins them."""
+    family = experiment.family
+    return experiment.law.get("grid", family.grid) if family.on_grid else None
+
+
+def _words(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions are named in plain data."""
+    kinds = {"Fit": Fit, "Enforce": Enforce}
+    return {
+        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
+    }
+
+
+def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(f"there is no {what} {name!r}; choose one of {', '.join(known)}.")
+    return known[name]
+
+
+_NETWORKS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (networks.MLP, networks.DeepONet, networks.GatedDeepONet, networks.Modulated)
+}
+_NETWORKS["Modes"] = networks.Modes.zeros
+# Muon's steps are as long as Adam's, so that one rate suits both; what is no matrix is left to Adam.
+_OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
+_SOLVERS = {
+    kind.__name__: kind
+    for kind in (solvers.Cholesky, solvers.QR, solvers.SVD, solvers.CG, solvers.GMRES, solvers.LSMR)
+}

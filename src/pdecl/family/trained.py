@@ -1,0 +1,226 @@
+"""A trained basis together with the experiment that made it: what is saved, loaded and asked."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from ..basis.networks import Thinned
+from ..basis.networks.beside import Beside
+from ..error import ErrorBound, Estimator, calibrate
+from ..layer.solution import Solution
+from ..layer.solve import propose, solve
+from ..state.problem import Problem
+from ..support import storage
+from ..support.summary import Summarised, Summary
+from . import CALIBRATING, Family, describe, names, resolve
+from . import phi as phis
+from .bound import bound
+from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
+from .identity import differences, identity
+from .record import of_run
+
+COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
+
+
+@dataclass(frozen=True, repr=False)
+class Trained(Summarised):
+    """A basis for a family, hard (ω from the layer) or soft (ω from the network).
+
+    `answer`: the `Compiled` that answers with this basis, for one that was trained without a network.
+    """
+
+    experiment: Experiment
+    basis: Any
+    answer: Any = None
+
+    def summary(self) -> Summary:
+        experiment, training = self.experiment, self.experiment.training
+        rows = [
+            ("experiment", f"preset {experiment.preset!r}, seed {experiment.seed}"),
+            ("training", f"{training.steps:,} steps, batches of {training.batch}, {training.optimiser}"),
+            ("basis", self.basis.summary() if isinstance(self.basis, Summarised) else self.basis),
+        ]
+        return Summary(f"Trained basis for {experiment.problem}, {experiment.method}", rows)
+
+    @property
+    def law(self) -> Family:
+        """The family, with the constants and the grid of the experiment."""
+        return law_of(self.experiment)
+
+    def problem(self, grid: int | None = None) -> Problem:
+        """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
+        return problem_of(self.experiment, grid)
+
+    def coarser(self, nodes: int) -> "Trained":
+        """For a φ on a grid: the same functions on fewer nodes a side, for quick answers.
+
+        What lies between the nodes still counts: a coarse face is given the ν of the fine ones, in
+        parallel and in series. A bound of such an answer speaks of the solution on the grid of φ.
+        """
+        if not self.law.on_grid:
+            raise ValueError(f"{self.law.name} is not solved on a grid; it has no nodes to leave out.")
+        statement = {**self.experiment.statement, "nodes": nodes}
+        whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
+        return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
+
+    def solve(self, phi: Any, **options: Any) -> Solution:
+        """The solution for a batch of φ. Fields may be on any square grid; they are solved there.
+
+        `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
+        """
+        phi = self.law.check(phi)
+        if self.answer is not None:
+            return self.answer(phi, throw=bool(options.get("throw", True)))
+        problem = self.problem(self.law.grid_of(phi))
+        if options.get("points") is None:
+            # The number of functions is known; to find it out from the network takes long.
+            key = options.pop("key", None)
+            options["points"] = problem.draw(self.size, key)
+        if self.experiment.method == "soft":
+            return jax.vmap(lambda phi: propose(problem, self.basis, phi, **options))(phi)
+        options = {"solver": solver_of(self.experiment), **options}
+        return jax.vmap(lambda phi: solve(problem, self.basis, phi, **options))(phi)
+
+    def bound(self, solution: Solution, **options: Any) -> ErrorBound:
+        """How wrong this basis' solutions may be, hard or soft: a bound where the family has one, whose
+        `options` set its quadrature; else an estimate."""
+        if self.law.bound is not None:
+            return bound(self.law, solution, **options)
+        return self.estimator(solution)
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """For families of which nothing is proved, calibrated on φ of its own seed, once: against the
+        given solution, a solve to a tolerance where the basis was trained on such, or one with untrained
+        functions beside the learned ones."""
+        law, problem = self.law, self.problem()
+        seen = law.sample(CALIBRATING.seed, CALIBRATING.count)
+        known: dict[str, Any] = {"solver": solver_of(self.experiment)}
+        if law.at_points is not None:
+            known["reference"] = law.at_points
+        elif self.answer is not None:
+            known["reference"] = self.answer.rich
+        else:
+            known["richer"] = Beside(self.basis, law.further(self.size)[-1])
+        if self.experiment.method == "soft" or self.answer is not None:
+            known["answer"] = lambda phi: self.solve(phi, throw=False)
+        return calibrate(problem, self.basis, seen, key=jr.key(0), **known)
+
+    @property
+    def size(self) -> int:
+        """How many functions there are, for all unknowns together."""
+        return self.experiment.network.size * len(self.law.unknowns)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        single: bool = False,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the law of
+        φ, what the problem states and, from `about`, what else is known: errors on unseen φ.
+
+        `single` rounds the arrays to float32, for half the size.
+        """
+        if self.answer is not None:
+            return self.answer.save(path, about=about)
+        storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
+
+
+def described(experiment: Experiment) -> dict[str, Any]:
+    """What the header of a file says of a model."""
+    law = law_of(experiment)
+    return {
+        "experiment": experiment.as_dict(),
+        "law": json.loads(json.dumps(describe(law))),
+        "stated": identity(problem_of(experiment)),
+    }
+
+
+def load(name: str | os.PathLike[str], problem: Family | str | None = None) -> Trained:
+    """A trained basis: one that comes with the package (`shipped()`), a file, or a run's folder.
+
+    `problem`: for a problem of your own, the family or a word for it (a .py file). A run that was
+    trained here from such a file finds it by itself; a file of a model never does: reading it runs no
+    code.
+    """
+    path = find(name)
+    recipe = storage.recipe_in(path)
+    if recipe.get("kind") == COMPILED:
+        raise storage.ModelFileError(
+            f"{path} holds a compiled solver, not a trained basis: pdecl.load reads both; or "
+            "give it to `pdecl solve`. For anything else take the basis that it was compiled from."
+        )
+    if "experiment" not in recipe:
+        raise storage.ModelFileError(
+            f"{path} does not say which experiment made it; fill a network of your own with "
+            "pdecl.load(path, basis=network)."
+        )
+    experiment = experiment_in(recipe, path, problem)
+    return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))
+
+
+def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str | None) -> Experiment:
+    """The experiment that a file's header describes, for the problem that the user named."""
+    name = str(recipe["experiment"].get("problem"))
+    family = resolve(problem) if isinstance(problem, str) else problem or of_run(path.parent)
+    if family is None and name not in names():
+        raise storage.ModelFileError(
+            f"{path} was trained for the problem {name!r}, which is not installed: name its file, "
+            "--problem FILE.py, or in Python pdecl.load(path, problem)."
+        )
+    experiment = from_dict(recipe["experiment"], family)
+    found = differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
+    if found:
+        raise storage.ModelFileError(
+            f"{path} was trained for another problem than {experiment.problem} as it is stated now: "
+            f"{', '.join(found)}."
+        )
+    return experiment
+
+
+def shipped() -> list[str]:
+    """The names of the trained bases that come with the package."""
+    folder = resources.files("pdecl") / "models"
+    if not folder.is_dir():
+        return []
+    files = [Path(file.name) for file in folder.iterdir()]
+    return sorted(file.stem for file in files if file.suffix == ".safetensors")
+
+
+def find(name: str | os.PathLike[str]) -> Path:
+    """The file behind a shipped basis' name, a file, or a run's folder."""
+    if str(name) in shipped():
+        return Path(str(resources.files("pdecl") / "models" / f"{name}.safetensors"))
+    path = Path(name)
+    if path.is_dir():
+        path = path / "model.safetensors"
+    if not path.is_file():
+        raise storage.ModelFileError(
+            f"{path}: there is no such file. Trained bases that come with the package: "
+            f"{', '.join(shipped()) or 'none'}."
+        )
+    return path
+
+
+def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
+    """Values at the nodes of the standard grid, with the axes of the references' arrays."""
+    names, nodes = trained.problem().domain.names, nodes_of(trained, phi)
+    order = [1 + names.index(name) for name in trained.law.solution_dims]
+    arrange = lambda u: np.transpose(np.asarray(u).reshape(phis.count(phi), *nodes), (0, *order))
+    return jax.tree.map(arrange, values)
+
+
+def nodes_of(trained: Trained, phi: Any) -> tuple[int, ...]:
+    """How many nodes along each coordinate the standard grid has."""
+    sizes = trained.law.coordinates(phi)
+    return tuple(len(sizes[name]) for name in trained.problem().domain.names)

@@ -1,0 +1,1 @@
+"""From functions to weights: rows, linear algebra, Gauss–Newton, derivatives, `solve`."""

@@ -1,0 +1,275 @@
+"""`solve`: the weights ω for which u = Σ ω_i f_i obeys a problem's conditions."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, overload
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..adaptive import Adaptive, Traced, solve_to_tolerance
+from ..basis import basis as bases
+from ..state.condition import require_limit
+from ..state.points import Points
+from ..state.problem import Problem, require_problem
+from ..support.mistakes import found
+from ..support.status import Status
+from .batching import whole
+from .implicit import constant
+from .layer import Outcome, weights_of
+from .residual import relative_residuals, unseen
+from .solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
+from .solvers import GaussNewton, LinearSolver
+from .system import build
+
+# Seconds for a solve to a tolerance.
+BUDGET = 600.0
+
+
+@overload
+def solve(
+    problem: Problem,
+    basis: Any,
+    phi: Any = None,
+    *,
+    solver: LinearSolver | GaussNewton | None = None,
+    key: PRNGKeyArray | None = None,
+    points: tuple[Points, ...] | None = None,
+    initial: Float[Array, " N"] | None = None,
+    throw: bool = True,
+    residual_limit: float | None = RESIDUAL_LIMIT,
+    dtype: Any = jnp.float64,
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: Problem,
+    basis: Any = None,  # here φ
+    phi: Any = None,
+    *,
+    tolerance: float,
+    budget: float = BUDGET,
+    progress: bool = True,
+    throw: bool = True,
+) -> Adaptive: ...
+
+
+def solve(
+    problem: Problem,
+    basis: Any = None,
+    phi: Any = None,
+    *,
+    solver: LinearSolver | GaussNewton | None = None,
+    key: PRNGKeyArray | None = None,
+    points: tuple[Points, ...] | None = None,
+    initial: Float[Array, " N"] | None = None,
+    throw: bool = True,
+    residual_limit: float | None = RESIDUAL_LIMIT,
+    dtype: Any = jnp.float64,
+    tolerance: float | None = None,
+    budget: float = BUDGET,
+    progress: bool = True,
+) -> Solution | Adaptive | Traced:
+    """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
+
+    `solve(problem, phi, tolerance=1e-4)` needs no basis: see the end.
+
+    Arguments:
+
+    - `phi`: the problem's parameter. For many: `jax.vmap(lambda phi: solve(problem, basis, phi))(phis)`,
+      in which what does not depend on φ is evaluated once for all.
+    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`,
+      `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
+      problem is linear is found out; affine ones need one linear solve.
+    - `key`: shifts or draws the points; without one they are always the same.
+    - `points`: the collocation points, from `problem.draw`, instead of drawing them here.
+    - `initial`: ω to start from, for nonlinear conditions.
+    - `throw`: whether a failed solve raises. If not, look at `solution.status`.
+    - `residual_limit`: the relative residual above which a condition counts as not held
+      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured or judged, which
+      saves its time.
+    - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
+      gradients are good to a digit or two, or wrong where the basis is nearly dependent.
+
+    Differentiable in the basis, φ and the points' data, in forward and reverse mode. Works inside `jit`,
+    `vmap` and `grad`. A failure inside `jit` raises at run time.
+
+    With `tolerance`, a relative L2 error, the functions are chosen too: piecewise polynomials whose
+    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box, on the CPU;
+    `Fit` and `Enforce` are the same there, since all rows hold, and weights do not matter. Returns an
+    `Adaptive`, which is called like a `Solution` and says its `error_estimate`. Inside `jit` and `grad`
+    its values are computed on the host, and have first derivatives with respect to φ and to points.
+
+    - `tolerance`: it grows until the estimate is below it, or the budget is used up.
+    - `budget`: seconds for a φ. - `progress`: whether a bar is shown on work of more than two seconds.
+
+    What is compiled serves all φ of a problem: `[solve(problem, phi, tolerance=1e-4) for phi in phis]`.
+    """
+    require_problem(problem, "solve")
+    require_precision(dtype)
+    require_limit("solve", residual_limit)
+    if tolerance is not None:
+        others: dict[str, Any] = {"solver": solver, "key": key, "points": points, "initial": initial}
+        if residual_limit != RESIDUAL_LIMIT:
+            others["residual_limit"] = f"{residual_limit}"
+        _require_no_basis(basis, phi, others, dtype)
+        phi = cast(problem.check(basis if phi is None else phi), dtype)
+        return solve_to_tolerance(problem, phi, tolerance, budget, progress, throw)
+    _require_basis(basis)
+    phi, points, size = _placed(problem, basis, phi, points, key, dtype)
+    if initial is not None and initial.shape != (size(),):
+        raise ValueError(
+            f"`initial` has shape {initial.shape}; the basis has {size()} functions, so ({size()},)."
+        )
+    fresh = limit = None
+    if residual_limit is not None:
+        fresh, limit = cast(problem.fresh(size()), dtype), jnp.asarray(residual_limit)
+    begun = time.perf_counter()
+    found = _solve(problem, basis, phi, points, fresh, complete(solver), initial, limit)
+    solution = Solution(Given.of(problem, basis, points), phi, **vars(found))
+    if not throw:
+        return solution
+    solution = raise_failed(solution)
+    if whole(found.code) is None:
+        return solution
+    return replace(solution, seconds=jnp.asarray(time.perf_counter() - begun))
+
+
+def propose(
+    problem: Problem,
+    basis: Any,
+    phi: Any = None,
+    *,
+    points: tuple[Points, ...] | None = None,
+    key: PRNGKeyArray | None = None,
+    throw: bool = True,
+) -> Solution:
+    """The weights ω that the network itself proposes (`basis.weights(phi)`, or ones), with no solve.
+
+    What a soft model answers. The `Solution` is like any other, with the arguments of `solve`:
+    residuals are measured on the points, the status is `Status.GIVEN`, and the optimality, which
+    nothing has looked at, is NaN.
+    """
+    require_problem(problem, "propose")
+    phi, points, _ = _placed(problem, basis, phi, points, key, jnp.float64)
+    found = _propose(problem, basis, phi, points)
+    solution = Solution(Given.of(problem, basis, points), phi, **vars(found))
+    return raise_failed(solution) if throw else solution
+
+
+def _placed(
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    points: tuple[Points, ...] | None,
+    key: PRNGKeyArray | None,
+    dtype: Any,
+) -> tuple[Any, tuple[Points, ...], Callable[[], int]]:
+    """φ and the collocation points, checked and in that precision, and what tells the basis's size."""
+    require_precision(dtype)
+    phi = problem.check(phi)
+    size = cache(lambda: sum(sizes_of(problem, basis, phi).values()))
+    points = problem.draw(size(), key) if points is None else problem.check_points(points)
+    return cast(phi, dtype), cast(points, dtype), size
+
+
+@eqx.filter_jit
+def _solve(
+    problem: Problem,
+    basis: Any,
+    phi: Any,
+    points: tuple[Points, ...],
+    fresh: tuple[Points, ...] | None,
+    solver: GaussNewton,
+    initial: Array | None,
+    limit: Float[Array, ""] | None,
+) -> Outcome:
+    # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
+    with jax.default_matmul_precision("highest"):
+        hold = solver.linear.direct
+        system = build(problem, basis, phi, points, hold_jets=hold)
+        found = weights_of(system, solver, initial)
+        found = replace(found, residual=system.residuals(found.weights))
+        if fresh is None:
+            return found
+        sets = unseen(system, fresh)
+        check = build(problem, constant(basis), constant(phi), sets, hold, whole=True)
+        measured = relative_residuals(check, constant(found.weights))
+        code = judged(problem, found.code, measured, limit)
+        return replace(found, code=code, measured=measured)
+
+
+@eqx.filter_jit
+def _propose(problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...]) -> Outcome:
+    system = build(problem, basis, phi, points, hold_jets=False)
+    sizes = dict(system.plan.sizes)
+    weights = bases.proposed(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
+    residual = system.residuals(weights)
+    finite = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in (weights, *residual.values())]))
+    code = jnp.where(finite, int(Status.GIVEN), int(Status.NONFINITE_NETWORK))
+    left, size = (jnp.linalg.norm(system.rows(w, "Enforce")) for w in (weights, jnp.zeros_like(weights)))
+    violation = left / jnp.where(size > 0, size, 1.0)
+    return Outcome(weights, code, jnp.asarray(0), jnp.asarray(jnp.nan), violation, residual)
+
+
+def sizes_of(problem: Problem, basis: Any, phi: Any) -> dict[str, int]:
+    """How many functions a basis has for each unknown, for a φ as it is or as shapes."""
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), phi)
+    return bases.sizes(basis, problem.unknowns, len(problem.domain.names), shapes)
+
+
+def complete(solver: LinearSolver | GaussNewton | None) -> GaussNewton:
+    if solver is None:
+        return GaussNewton()
+    if isinstance(solver, LinearSolver):
+        return GaussNewton(linear=solver)
+    if isinstance(solver, GaussNewton):
+        return solver
+    raise TypeError(f"`solver` must be a linear solver or GaussNewton; found {found(solver)}.")
+
+
+def _require_basis(basis: Any) -> None:
+    if basis is None:
+        raise TypeError(
+            "solve: give a basis, solve(problem, basis, phi), or a tolerance, "
+            "solve(problem, phi, tolerance=1e-4)."
+        )
+
+
+def _require_no_basis(basis: Any, phi: Any, others: dict[str, Any], dtype: Any) -> None:
+    if callable(basis):
+        raise TypeError(
+            f"solve: a solve to a tolerance chooses its own functions; found the basis {found(basis)}. "
+            "Leave out `basis`, solve(problem, phi, tolerance=1e-4), or `tolerance`."
+        )
+    if basis is not None and phi is not None:
+        raise TypeError("solve: two φ were given: write solve(problem, phi, tolerance=1e-4).")
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(
+                f"solve: `{name}` is of a solve with a basis, and does nothing with `tolerance`: leave "
+                "it out."
+            )
+    if dtype != jnp.float64:
+        raise ValueError("solve: a solve to a tolerance is in float64; leave `dtype` out.")
+
+
+def require_precision(dtype: Any) -> None:
+    if dtype not in (jnp.float32, jnp.float64):
+        raise ValueError(f"`dtype` must be jnp.float64 or jnp.float32; found {dtype}.")
+    if dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
+        raise RuntimeError(
+            "pdecl solves in float64, and JAX has it turned off. Say "
+            'jax.config.update("jax_enable_x64", True) before anything else, or pass dtype=jnp.float32 '
+            "if single precision is meant."
+        )
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    wrong = lambda x: eqx.is_inexact_array(x) and (x.dtype != dtype or x.weak_type)
+    return jax.tree.map(lambda x: x.astype(dtype) if wrong(x) else x, tree)

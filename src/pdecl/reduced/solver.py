@@ -1,0 +1,244 @@
+"""`Compiled`: a trained basis as a solver for many φ, and the answers it gives."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..adaptive import solve_to_tolerance
+from ..basis.networks import Modes
+from ..family import Family
+from ..family.experiment import Experiment, law_of
+from ..family.metrics import Summary
+from ..family.phi import shape_of
+from ..family.trained import Trained
+from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
+from ..state.condition import require_limit
+from ..state.points import is_concrete
+from ..state.problem import Problem
+from ..support.status import Status
+from ..support.summary import Summarised
+from ..support.summary import Summary as Printed
+from .core import Core, answer
+from .save import save
+from .snapshots import rows_of
+from .statistics import FAR
+from .validation import listed, validate
+
+_NAMED = 5  # the most refused φ that a warning names
+
+
+class CompiledSolution(Solution):
+    """A `Solution`, with what a compiled solver knows beside it.
+
+    - `values`: u at the solver's query points (`at=`), `(q,)` or `(batch, q)`; for several unknowns a
+      dictionary; None without any. Called at other points, the solution runs the network there.
+    - `distance`: of φ from the training φ; above 1.5 it is outside of what the solver was made for.
+    """
+
+    values: Any = None
+    distance: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class Compiled(Summarised):
+    """What `compile` makes: `solver(phi)` for one φ, `solver(batch)` for many.
+
+    - `functions`, `rows`: how many there are online. `functions_offline`: of the basis.
+    - `error`: relative L2 distance of its answers from those of the whole basis, over held-out
+      training φ: the price of fewer functions and fewer points. It says nothing about the basis
+      itself.
+    - `at`: the query points.
+    - `training`: where it was trained without a network, what that took and what was tried.
+
+    Differentiable in φ, in forward and reverse mode, for one more factorisation and a few products.
+    """
+
+    core: Core
+    error: Summary
+    experiment: Experiment | None = None
+    training: Mapping[str, Any] | None = None
+
+    def summary(self) -> Printed:
+        problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
+        rows = [
+            ("functions", f"{self.functions:,} of the basis's {self.functions_offline:,}"),
+            ("rows", self.rows),
+            ("error", f"{self.error}, beside the whole basis"),
+            *[(name, value) for name, value in (self.training or {}).items() if name != "tried"],
+            ("query points", "none" if self.at is None else len(self.at)),
+            ("distance", f"1 for the farthest held-out training φ; a warning above {FAR:g}"),
+        ]
+        return Printed(f"Compiled solver for {problem}", rows)
+
+    @property
+    def functions(self) -> int:
+        return self.core.plan.size
+
+    @property
+    def functions_offline(self) -> int:
+        whole = self.core.whole_modes
+        return self.functions if whole is None else len(whole)
+
+    @property
+    def rows(self) -> int:
+        return rows_of(self.core.problem, self.core.plan, self.core.sets)
+
+    @property
+    def at(self) -> Float[Array, "q d"] | None:
+        return self.core.at
+
+    def __call__(
+        self, phi: Any, *, throw: bool | None = None, residual_limit: float | None = RESIDUAL_LIMIT
+    ) -> CompiledSolution:
+        """The solution for one φ or a batch: an array, or a list of φ.
+
+        A φ that has NaN or the wrong length, or that the law's check refuses, does not disturb the
+        others: its status is "refused" (`Status.REFUSED`), its weights are NaN, and a warning says
+        why. A φ far outside the training φ is answered, with a warning. `throw=True` raises at the
+        first failure, a ValueError for a φ that is refused; the default for one φ. A condition whose
+        relative residual at the chosen points exceeds `residual_limit` does not hold, as in `solve`.
+        """
+        require_limit("a compiled solver", residual_limit)
+        shapes = _shapes(self.core)
+        wrong: dict[int, str] = {}
+        like, leaves = jax.tree.leaves(shapes), jax.tree.leaves(phi)
+        known = all(is_concrete(leaf) for leaf in leaves)
+        if known and isinstance(phi, list | tuple) and isinstance(shapes, jax.ShapeDtypeStruct):
+            phi, wrong = listed(phi, shapes.shape)
+            leaves = [phi]
+        batch = bool(leaves and like) and np.ndim(leaves[0]) > len(like[0].shape)
+        throw = not batch if throw is None else throw
+        if not known:
+            check = self.core.problem.check_many if batch else self.core.problem.check
+            return self._solution(check(phi), batch, residual_limit)
+        phi, refused = self._screened(phi, batch)
+        refused = dict(sorted({**refused, **wrong}.items()))
+        if throw and refused:
+            number, why = next(iter(refused.items()))
+            raise ValueError(f"{_which(number, batch)} is refused: {why}.")
+        solution = self._solution(phi, batch, residual_limit)
+        if refused:
+            bad = np.isin(np.arange(np.size(solution.code)), list(refused)).reshape(solution.code.shape)
+            codes = jnp.where(bad, int(Status.REFUSED), solution.code)
+            solution = eqx.tree_at(lambda s: s.code, solution, codes)
+        if throw:
+            raise_failed(solution)
+        _warn(solution, refused)
+        return solution
+
+    def rich(self, phi: Any, coords: Any) -> Any:
+        """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""
+        tolerance = float(np.clip(0.1 * self.error.mean, 1e-7, 1e-3))
+        one = solve_to_tolerance(self.core.problem, phi, tolerance, 600.0, progress=False, throw=False)
+        return one(coords)
+
+    def save(self, path: str | os.PathLike[str], *, about: Mapping[str, Any] | None = None) -> None:
+        """Writes one safetensors file, network included; `pdecl.load` reads it. `about`: what else its
+        header says."""
+        training = {} if self.training is None else {"training": dict(self.training)}
+        save(path, self.core, self.error, self.experiment, {**training, **(about or {})})
+
+    @property
+    def law(self) -> Family | None:
+        return None if self.experiment is None else law_of(self.experiment)
+
+    @property
+    def trained(self) -> Trained:
+        """The trained basis that this solver was compiled from; the solver holds all of it."""
+        if self.experiment is None:
+            raise ValueError(
+                "this solver was compiled from a problem of your own, not from a Trained: call it in "
+                "Python, solver(phis)."
+            )
+        reduced = isinstance(self.core.basis, Modes)
+        return Trained(self.experiment, self.core.basis, self if reduced else None)
+
+    @property
+    def phi_like(self) -> Any:
+        """One φ, as shapes."""
+        return _shapes(self.core)
+
+    def _solution(self, phi: Any, batch: bool, limit: float | None) -> CompiledSolution:
+        found, core = answer(self.core, phi, batch), self.core
+        values: Any = found.values
+        if values is not None and len(core.problem.unknowns) == 1:
+            values = values[core.problem.unknowns[0]]
+        code = judged(core.problem, found.code, found.measured, limit)
+        outcome = vars(found) | {"code": code, "values": values}
+        return CompiledSolution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
+
+    def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
+        """φ with NaN in the place of those that are refused, and why these are."""
+        law, shapes = self.law, _shapes(self.core)
+        whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
+        try:
+            checked = self.core.problem.check_many(jax.tree.map(np.nan_to_num, whole))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} This solver takes φ of shape {_words(shapes)}.") from None
+        count = len(jax.tree.leaves(checked)[0])
+        good = np.ones(count, bool)
+        for leaf in jax.tree.leaves(whole):
+            good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
+        refused = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
+        if law is not None:
+            _, messages = validate(law, shape_of(shapes), whole)
+            refused |= {n: why for n, why in enumerate(messages) if why and n not in refused}
+        if refused:
+            bad = np.isin(np.arange(count), list(refused))
+            blank = lambda x: np.where(bad.reshape(-1, *[1] * (x.ndim - 1)), np.nan, x)
+            whole = jax.tree.map(blank, whole)
+        whole = jax.tree.map(jnp.asarray, whole)
+        return (whole if batch else jax.tree.map(lambda x: x[0], whole)), refused
+
+
+def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
+    where = lambda n: _which(int(n), solution.code.ndim > 0)
+    codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
+    lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
+    if len(lines) > _NAMED:
+        lines[_NAMED:] = [f"… and {len(lines) - _NAMED} more."]
+    failed: dict[Status, list[str]] = {}
+    for n, status in enumerate(map(Status, codes.tolist())):
+        if status.failed and n not in refused:
+            failed.setdefault(status, []).append(where(n))
+    for status, numbers in failed.items():
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        lines.append(f"{numbers[0]}{more}: {status}. {status.advice}")
+    far = np.flatnonzero(distances > FAR)
+    if far.size:
+        worst = int(far[np.argmax(distances[far])])
+        which = f"{far.size} φ are" if solution.code.ndim else "φ is"
+        lines.append(
+            f"{which} outside the training law: distance {distances[worst]:.3g}, where 1 is the "
+            f"farthest of held-out training φ{f' (φ number {worst})' if solution.code.ndim else ''}. "
+            "The stated error does not hold there; look at the residuals."
+        )
+    if lines:
+        warnings.warn(" ".join(lines), stacklevel=3)
+
+
+def _which(number: int, batched: bool) -> str:
+    return f"φ number {number}" if batched else "φ"
+
+
+def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
+    """One φ, as shapes: those of the law, or without one an array of as many numbers."""
+    if problem.parameter is not None:
+        return problem.phi_like
+    return jax.ShapeDtypeStruct(like.shape, like.dtype)
+
+
+def _shapes(core: Core) -> Any:
+    return phi_shapes(core.problem, core.statistics.mean)
+
+
+def _words(shapes: Any) -> str:
+    return ", ".join(str(leaf.shape) for leaf in jax.tree.leaves(shapes))

@@ -1,0 +1,185 @@
+"""From a family to a compiled solver: solutions for φ of its law, as few of their modes as will do."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..adaptive import Adaptive, solve_to_tolerance
+from ..adaptive.levels import MANY
+from ..adaptive.reading import read
+from ..basis.networks import Modes
+from ..family import SPLITS, Family, Network, Training
+from ..family.experiment import Experiment
+from ..family.phi import stack, take
+from ..state.problem import Problem
+from ..support.progress import late_bar
+from ..support.status import SolveError, Status
+from .common import Common
+from .compile import assemble
+from .pod import TooFewDirections
+from .snapshots import Snapshots, all_fitted, take_snapshots
+from .solver import Compiled
+
+Tell = Callable[[float | None, str], None]
+_MOST, _FEWEST = 240, 16  # solutions
+_SOLVING = 0.6  # of the budget goes to the solutions
+_FINER = 0.1  # of the tolerance is that of the solutions
+_OWN = 0.6  # of the tolerance may be what the modes leave out
+_LOOK = (24, 48, 96, 160)  # solutions with which it is seen whether they suffice
+_LOOSEST = 3e-3  # tolerance of theirs that is made looser still, where the budget does not allow more
+_SIZES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+
+
+def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool) -> Compiled:
+    """See `fit`."""
+    if (why := why_not(family)) is not None:
+        raise ValueError(f"fit without a network: {why}; or give a basis and an optimiser.")
+    begun = time.perf_counter()
+    seconds = lambda: time.perf_counter() - begun
+    problem = all_fitted(family.problem())
+    with late_bar("training", progress) as tell:
+        phis, solutions = _solutions(problem, family, tolerance, _SOLVING * budget, tell)
+        solving = seconds()
+        tell(_SOLVING, f"modes of {len(solutions)} solutions")
+        common = Common(solutions)
+        basis, weights = modes(common, [common.vector(one) for one in solutions])
+        snapshots = take_snapshots(problem, basis, stack(phis), weights=weights)
+        made, tried = _reduced(snapshots, tolerance, lambda: seconds() > budget, tell)
+    size = next(iter(basis.coefficients.values())).shape[-1]
+    experiment = Experiment(
+        family, "hard", "default", Network("Modes", size, 0, 0, {"pieces": basis.pieces}),
+        Training(0, 1, 0.0, phis=len(solutions)),
+    )  # fmt: skip
+    training = {
+        "tolerance": tolerance,
+        "solutions": len(solutions),
+        "seconds": round(seconds(), 1),
+        "seconds of solutions": round(solving, 1),
+        "tried": tried,
+    }
+    return replace(made, experiment=experiment, training=training)
+
+
+def why_not(family: Family) -> str | None:
+    """Why a family cannot be trained so; None where it can."""
+    problem = family.problem()
+    if problem.parameter is None:
+        return f"{family.name} has no law of φ to draw from, `parameter=lambda key: ...`"
+    try:
+        reading = read(problem, take(family.sample(SPLITS["train"].seed, 1), 0))
+    except ValueError as error:
+        return str(error)
+    many = len(reading.space_axes) >= MANY
+    return f"{len(reading.space_axes)} coordinates are too many for a grid of pieces" if many else None
+
+
+def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, np.ndarray]:
+    """POD of solutions that count alike: functions that are orthonormal in the mean over the box, as
+    many for each unknown, and the solutions' weights."""
+    functions, weights = {}, {}
+    for u in vectors[0]:
+        rows = np.stack([vector[u] for vector in vectors])
+        sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+        alike = rows / np.where(sizes > 0, sizes, 1.0)
+        values, left = np.linalg.eigh(alike @ alike.T)
+        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1]
+        functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
+        weights[u] = rows @ functions[u]
+    least = min(w.shape[1] for w in weights.values())
+    together = np.concatenate([w[:, :least] for w in weights.values()], axis=1)
+    return common.functions({u: f[:, :least] for u, f in functions.items()}), together
+
+
+def _solutions(
+    problem: Problem, family: Family, wanted: float, budget: float, tell: Tell
+) -> tuple[list[Any], list[Adaptive]]:
+    """φ of the law and their solutions, until there are enough or the budget is used up; to a looser
+    tolerance where the first of them takes too long."""
+    tolerance = _FINER * wanted
+    begun = time.perf_counter()
+    phis: list[Any] = []
+    found: list[Adaptive] = []
+    for number in range(_MOST):
+        phi = take(family.sample(SPLITS["train"].seed, 1, number), 0)
+        one = _solved(problem, phi, tolerance, budget)
+        while not found and one.status.failed and tolerance < _LOOSEST:
+            tolerance *= 10
+            one = _solved(problem, phi, tolerance, budget)
+        if one.error_estimate < 10 * tolerance:
+            phis.append(phi)
+            found.append(one)
+        used = (time.perf_counter() - begun) / budget
+        tell(_SOLVING * max(used, number / _MOST), f"{len(found)} solutions")
+        if used > 1 or (number >= _FEWEST and len(found) < number / 2):
+            break
+        if len(found) in _LOOK and _suffice(found, wanted):
+            break
+    if len(found) < _FEWEST:
+        raise SolveError(
+            Status.TOLERANCE_NOT_MET, "",
+            f"{len(found)} of {number + 1} φ of the law were solved to a tolerance of {tolerance:.1g} "
+            f"in {time.perf_counter() - begun:.0f} s; {_FEWEST} are needed: raise `tolerance` or "
+            f"`budget`. "
+            f"{one.message}",
+        )  # fmt: skip
+    return phis, found
+
+
+def _solved(problem: Problem, phi: Any, tolerance: float, budget: float) -> Adaptive:
+    one = solve_to_tolerance(
+        problem, phi, tolerance, budget / _FEWEST, progress=False, throw=False
+    )  # fmt: skip
+    assert isinstance(one, Adaptive)
+    return one
+
+
+def _suffice(solutions: list[Adaptive], tolerance: float) -> bool:
+    """Whether a few modes of these have what φ that are left out need."""
+    common = Common(solutions)
+    _, weights = modes(common, [common.vector(one) for one in solutions])
+    fewest = _fewest(weights, len(solutions[0].problem.unknowns), _OWN * tolerance)
+    return fewest is not None and fewest <= len(solutions) // 5
+
+
+def _reduced(
+    snapshots: Snapshots, tolerance: float, over: Callable[[], bool], tell: Tell
+) -> tuple[Compiled, list[dict[str, Any]]]:
+    """The fewest functions that meet the tolerance on φ left out, or the best in the time."""
+    best, tried = None, []
+    sizes = [size for size in _SIZES if size < snapshots.most] + [snapshots.most]
+    fewest = _fewest(snapshots.weights, len(snapshots.plan.sizes), _OWN * tolerance)
+    for size in [size for size in sizes if fewest is not None and size >= fewest] or sizes[-1:]:
+        try:
+            made = assemble(snapshots, size)
+        except TooFewDirections as few:
+            made = assemble(snapshots, few.limit)
+        tried.append({"functions": made.functions, "mean": made.error.mean, "max": made.error.max})
+        tell(None, f"{made.functions} functions, error {made.error.mean:.1e}")
+        if best is None or made.error.mean < best.error.mean:
+            best = made
+        if made.error.mean <= tolerance or over():
+            break
+    assert best is not None
+    return best, tried
+
+
+def _fewest(weights: np.ndarray, unknowns: int, tolerance: float) -> int | None:
+    """How many modes of each unknown leave a mean relative error below the tolerance on every fourth φ,
+    with the modes those of the others; None where all of them do not."""
+    out = np.arange(len(weights)) % 4 == 3
+    left, whole = np.zeros((out.sum(), (~out).sum() + 1)), np.zeros((out.sum(), 1))
+    for share in np.split(weights, unknowns, axis=1):
+        norms = np.linalg.norm(share, axis=1, keepdims=True)
+        directions = np.linalg.svd((share / np.where(norms > 0, norms, 1.0))[~out], full_matrices=False)[
+            2
+        ]
+        squares = (share[out] @ directions.T) ** 2
+        rest = norms[out] ** 2 - np.cumsum(np.pad(squares, ((0, 0), (1, 0))), axis=1)
+        rest = np.pad(np.maximum(rest, 0.0), ((0, 0), (0, left.shape[1] - rest.shape[1])), mode="edge")
+        left, whole = left + rest, whole + norms[out] ** 2
+    errors = np.sqrt(left / np.where(whole > 0, whole, 1.0)).mean(axis=0)
+    small = np.flatnonzero(errors <= tolerance)
+    return int(small[0]) if small.size else None

@@ -1,0 +1,172 @@
+"""Results as small files to keep, and RESULTS.md made from them.
+
+collect(run)        what is worth keeping of a run, as plain data for results/NAME.json
+markdown(results)   the whole of RESULTS.md, from such data and nothing else
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..family.experiment import Experiment, completed
+from ..family.presets import preset
+from ..support.files import replacing
+from . import words
+from .collect import FORMAT, collect
+from .paper import FEWER_STEPS, LESS_TIME, reported
+from .runs import Run
+from .summary import METHODS, Result, Row, presets, problems, races, rows, select
+
+__all__ = ["collect", "markdown", "name", "read", "write"]
+
+
+def name(experiment: Experiment) -> str:
+    """What a result's file is called; a network that is not the preset's own adds its kind."""
+    parts = [experiment.problem, experiment.method, experiment.preset, str(experiment.seed)]
+    own = preset(experiment.family, experiment.method, experiment.preset).network.kind
+    if experiment.network.kind != own:
+        parts.append(experiment.network.kind.lower())
+    return "-".join(parts)
+
+
+def write(path: str | os.PathLike[str], run: Run) -> None:
+    """`collect`, written as JSON."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(collect(run), indent=1, ensure_ascii=False) + "\n")
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `write` wrote; a ValueError says what is wrong with a file that it did not."""
+    try:
+        found = json.loads(Path(path).read_text())
+        if found["format"] != FORMAT:
+            raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
+        # A setting that came later has its default in a file from before.
+        return {**found, "experiment": completed(found["experiment"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
+
+
+def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> str:
+    """RESULTS.md: for each problem tables over presets and methods, and hard against soft."""
+    parts = [_INTRODUCTION.format(regenerate=regenerate)]
+    for problem in problems(results):
+        here = select(results, problem=problem)
+        table = rows(here)
+        parts += [f"## {words.title(problem)}", _table(problem, table), _sentences(problem, table)]
+        parts += [_race_table(here), _commands(table)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_INTRODUCTION = """# Results
+
+Generated from the files in `results/` by `{regenerate}`; do not edit.
+To make a row again, run its command (below each table) and keep the result.
+
+- Error: relative L2 distance from the reference, mean over the test φ, which no training has seen; then
+  mean ± sample standard deviation over seeds, and in brackets the largest error of any φ and seed.
+- Residual: sum of squares of the PDE's residual over the interior nodes, mean over the test φ. It grows
+  with the number of nodes. The paper does not say how its own is normalised, so compare hard with soft.
+- Seconds of training include compiling, and leave out the time that the metrics took. Seconds per φ are
+  warm, for the solve and the values at all nodes, as part of a batch.
+- "Paper": Négiar, Mahoney, Krishnapriyan, ICLR 2023, as it reports them; other hardware and test φ.
+- Trained without solution data, all of them. A preset's networks may differ for hard and soft, as the
+  tables show: a race that is won "at the start" is then won by the network too. How they were chosen,
+  why a residual says little on 421 × 421 nodes, and why some runs of the paper's settings end above
+  the paper's errors: docs/problems.md."""
+
+
+def _table(problem: str, table: Sequence[Row]) -> str:
+    companions = sorted({name for row in table if row.evaluated for name in row.companions})
+    head = ["preset", "method", "N", "network", "points", "steps", "training s", "steps/s"]
+    head += ["error (max)", "paper"]
+    head += [f"error against {words.companion(problem, name)}" for name in companions]
+    head += ["residual", "paper", "s per φ", "test φ", "seeds", "device"]
+    return _markdown_table(head, [_cells(problem, row, companions) for row in table])
+
+
+def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
+    plan, paper = row.experiment, reported(problem, row.experiment["method"])
+    cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
+    cells += [words.points(row.results[0]), str(row.steps), words.spread(row.seconds)]
+    cells += [words.spread(row.steps_per_second)]
+    published = f"{words.percent(paper.error)} ± {words.percent(paper.deviation, 2)}" if paper else "–"
+    residual = words.short(paper.residual) if paper and paper.residual is not None else "–"
+    seeds, device = ", ".join(map(str, row.seeds)), row.device
+    if not row.evaluated:
+        none = ["–"] * len(companions)
+        return [*cells, "not evaluated", published, *none, "–", residual, "–", "–", seeds, device]
+    cells += [
+        f"{words.spread(row.error, words.percent)} ({words.percent(row.largest_error)})",
+        published,
+    ]
+    cells += [_beside(row, name) if name in row.companions else "–" for name in companions]
+    cells += [words.spread(row.residual), residual, words.spread(row.seconds_per_phi), str(row.tested)]
+    return [*cells, seeds, device]
+
+
+def _beside(row: Row, name: str) -> str:
+    """The error against another solution, and of which seeds if not of all."""
+    measured = row.beside(name)
+    text = words.spread(measured.over_seeds("beside", name, "mean"), words.percent)
+    if measured.seeds == row.seeds:
+        return text
+    return f"{text} (seed {', '.join(map(str, measured.seeds))})"
+
+
+def _sentences(problem: str, table: Sequence[Row]) -> str:
+    lines = []
+    for row in table:
+        method, paper = row.experiment["method"], reported(problem, row.experiment["method"])
+        if not row.evaluated or paper is None:
+            continue
+        which = f"{row.experiment['preset']}, {method}, {words.network(row.experiment)}, {row.device}"
+        ratio = row.error.mean / paper.error
+        relation = f"{ratio:.2g} times" if ratio < 0.995 or ratio > 1.005 else "equal to"
+        text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
+        if ratio > 1 and (errors := row.last_half):
+            halfway, at_end = map(words.percent, errors)
+            text += (
+                f"; over the last half of {row.steps} steps it went from {halfway} to {at_end}, on the "
+            )
+            text += "φ that training watched"
+        if failures := row.failures():
+            told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
+            text += f"; solves that failed: {told}"
+        lines.append(text + ".")
+    return "\n".join(lines)
+
+
+def _race_table(here: Sequence[Result]) -> str:
+    lines = []
+    for size in presets(here):
+        hard, soft = (select(here, preset=size, method=method) for method in METHODS)
+        for race in races(hard, soft):
+            lines.append([size, *words.race(race)])
+    if not lines:
+        return "Hard against soft: there are no hard and soft runs of one preset to compare."
+    about = (
+        "Hard against soft: steps and seconds until the soft model's best error, on the φ that training "
+        f"watched (the paper: {FEWER_STEPS} times fewer steps, {LESS_TIME} times less time)."
+    )
+    return about + "\n\n" + _markdown_table(["preset", *words.RACE], lines)
+
+
+def _commands(table: Sequence[Row]) -> str:
+    lines = []
+    for row in table:
+        for result in row.results:
+            told, plan = result["environment"], result["experiment"]
+            began = told.get("began", "at an unknown time")
+            command = told.get("command", "unknown")
+            which = f"{plan['preset']}, {plan['method']}, seed {plan['seed']}"
+            commit = f", commit {told['commit']}" if told.get("commit") else ""
+            lines.append(f"- {which}: `{command}` ({row.device}, {began}{commit})")
+    return "Commands:\n\n" + "\n".join(lines)
+
+
+def _markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    line = lambda cells: "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "\n".join([line(head), line(["---"] * len(head)), *map(line, lines)])

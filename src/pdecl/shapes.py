@@ -1,0 +1,19 @@
+"""Shapes: domains that are no boxes."""
+
+from .state.shapes.domain import Domain as Domain
+from .state.shapes.files import Facets as Facets
+from .state.shapes.files import load as load
+from .state.shapes.interface import Split as Split
+from .state.shapes.interface import interface as interface
+from .state.shapes.moving import MovingDomain as MovingDomain
+from .state.shapes.patches import ShapeError as ShapeError
+from .state.shapes.primitives import Ball as Ball
+from .state.shapes.primitives import Cuboid as Cuboid
+from .state.shapes.primitives import Disk as Disk
+from .state.shapes.primitives import Ellipse as Ellipse
+from .state.shapes.primitives import HalfSpace as HalfSpace
+from .state.shapes.primitives import Polygon as Polygon
+from .state.shapes.primitives import Rectangle as Rectangle
+from .state.shapes.primitives import Signed as Signed
+from .state.shapes.shape import Part as Part
+from .state.shapes.shape import Shape as Shape

@@ -1,0 +1,1 @@
+"""Shapes: domains that are no boxes."""

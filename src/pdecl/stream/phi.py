@@ -1,0 +1,305 @@
+"""Where φ come from: files, standard input, arrays, the law itself. All give them a few at a time."""
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+
+from ..family import Family, describe, phi_like
+from ..family import phi as phis
+from ..family.array_files import ArrayFile
+from ..family.dataset import DatasetError
+from ..family.published import usual_names
+from ..reduced.validation import Batch
+
+
+@runtime_checkable
+class Source(Protocol):
+    """φ number 0, 1, … of some origin.
+
+    - `count`: how many there are; None where that shows only at the end.
+    - `shape`: of one φ, as `phi.shape_of` has it.
+    - `identity`: plain data that tells this origin from another.
+    """
+
+    @property
+    def count(self) -> int | None: ...
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def identity(self) -> dict[str, Any]: ...
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        """φ number `start` and on, `size` at a time, never more of them in memory.
+
+        A φ that cannot be read as numbers comes as whatever it is: `validate` says what is wrong.
+        """
+        ...
+
+
+class FromLaw:
+    """φ number 0 … count − 1 of a seed of the law."""
+
+    def __init__(self, law: Family, seed: int, count: int):
+        self.law, self.seed, self.count = law, seed, count
+        self.shape = phis.shape_of(phis.take(law.sample(seed, 1), 0))
+        self.identity = {"law": describe(law), "seed": seed, "count": count}
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        for begin in range(start, self.count, size):
+            yield self.law.sample(self.seed, min(size, self.count - begin), begin)
+
+
+class FromRows:
+    """φ that are the rows of an array: anything with `shape` and slices (NumPy, HDF5, memory maps)."""
+
+    def __init__(self, rows: Any, law: Family, name: str = "phi"):
+        axes = len(phi_like(law).shape)
+        self._one = len(rows.shape) == axes
+        shape = (1, *rows.shape) if self._one else tuple(rows.shape)
+        if len(shape) != axes + 1 or 0 in shape:
+            raise ValueError(
+                f"{name} has shape {tuple(rows.shape)}; for {law.name} it needs {axes} axes "
+                f"({', '.join(law.phi_axes[law.phi_name])}) for one φ, and one more before them for "
+                "many."
+            )
+        self._rows, self.count, self.shape = rows, shape[0], shape[1:]
+        _require_shape(law, self.shape, name)
+        ends = [self._read(0, 1), self._read(self.count - 1, self.count)]
+        self.identity = {"count": self.count, "shape": list(self.shape), "ends": _digest(ends)}
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        for begin in range(start, self.count, size):
+            yield self._read(begin, min(begin + size, self.count))
+
+    def _read(self, start: int, stop: int) -> np.ndarray:
+        return np.asarray(self._rows)[None] if self._one else np.asarray(self._rows[start:stop])
+
+
+class FromColumns:
+    """φ of several arrays, each with a first axis over φ: anything with `shape` and slices, by name."""
+
+    def __init__(self, columns: Mapping[str, Any], law: Family, name: str = "phi"):
+        self._columns, self._law, like = columns, law, phi_like(law)
+        counts = {key: tuple(array.shape)[:1] for key, array in columns.items()}
+        if len(set(counts.values())) != 1 or () in counts.values():
+            shapes = ", ".join(f"{key} {tuple(array.shape)}" for key, array in columns.items())
+            raise ValueError(
+                f"{name}: the arrays of φ need a first axis over φ, all of one length; found {shapes}."
+            )
+        self.count, self.shape = next(iter(counts.values()))[0], phis.shape_of(like)
+        first, last = self._read(0, 1), self._read(self.count - 1, self.count)
+        ends = [*jax.tree.leaves(first), *jax.tree.leaves(last)]
+        self.identity = {"count": self.count, "arrays": list(columns), "ends": _digest(ends)}
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        for begin in range(start, self.count, size):
+            yield self._read(begin, min(begin + size, self.count))
+
+    def _read(self, start: int, stop: int) -> Any:
+        arrays = {key: np.asarray(array[start:stop]) for key, array in self._columns.items()}
+        return phis.from_columns(arrays, phi_like(self._law), self._law.phi_name)
+
+
+class FromItems:
+    """φ that come one by one: arrays, nested lists, or dictionaries that hold one under its name.
+
+    They can be read once. Items that are exceptions stand for φ that could not be read.
+    """
+
+    def __init__(self, items: Iterable[Any], law: Family, count: int | None = None):
+        self._law, self.count = law, count
+        items = iter(items)
+        first = list(itertools.islice(items, 1))
+        if not first:
+            raise ValueError("there are no φ to solve for.")
+        self._items = itertools.chain(first, items)
+        self.shape = self._shape_of(first[0])
+        self.identity = {"count": count, "shape": list(self.shape), "first": _digest(first)}
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        rest = itertools.islice(self._items, start, None)
+        while batch := [self._plain(item) for item in itertools.islice(rest, size)]:
+            yield batch
+
+    def _plain(self, item: Any) -> Any:
+        if not isinstance(item, dict):
+            return item
+        if not _is_array(self._law):
+            try:
+                return phis.from_columns(item, phi_like(self._law), self._law.phi_name)
+            except ValueError as error:
+                return error
+        names = [name for name in _phi_names(self._law) if name in item] or list(item)
+        return item[names[0]] if names else item
+
+    def _shape_of(self, item: Any) -> Any:
+        """That of the first φ if it is a good one, and else that of the law."""
+        law_shape = phis.shape_of(phi_like(self._law))
+        if not self._law.on_grid:
+            return law_shape
+        try:
+            return self._law.check(self._plain(item)).shape[1:]
+        except ValueError:
+            return law_shape
+
+
+@contextmanager
+def open_phi(
+    where: str | os.PathLike[str],
+    law: Family,
+    name: str | None = None,
+    stdin: Iterable[Any] | None = None,
+) -> Iterator[Source]:
+    """The φ in a file, or on standard input for "-".
+
+    `.json` holds one φ or a list of them; `.jsonl` and standard input one φ on each line, as JSON. HDF5,
+    NetCDF4, `.mat`, `.npz` and `.npy` hold an array: `name`, or the usual names (see
+    `problems.published`), or the only one there is.
+    """
+    path = Path(where)
+    if str(where) == "-":
+        assert stdin is not None, 'give the stream for "-"'
+        yield FromItems(_parsed(stdin), law)
+    elif path.suffix == ".json":
+        items = _json_items(path, law)
+        yield FromItems(items, law, len(items))
+    elif path.suffix == ".jsonl":
+        with _existing(path).open("rb") as file:
+            yield FromItems(_parsed(file), law)
+    else:
+        with ArrayFile(path) as arrays:
+            try:
+                source: Source
+                if _is_array(law):
+                    chosen = _choose(arrays, law, name)
+                    source = FromRows(_Array(arrays, chosen), law, f"{path}: {chosen}")
+                else:
+                    needed = _needed(arrays, law)
+                    source = FromColumns({key: _Array(arrays, key) for key in needed}, law, str(path))
+            except ValueError as error:
+                raise DatasetError(str(error)) from error
+            yield source
+
+
+def _require_shape(law: Family, shape: tuple[int, ...], name: str) -> None:
+    """A field is solved for on any square grid; any other φ has the shape that the law gives it."""
+    if law.on_grid:
+        law.check(np.ones(shape))
+        return
+    wanted = phis.shape_of(phi_like(law))
+    if shape == wanted:
+        return
+    axes = law.coordinates(np.ones((1, *wanted)))
+    lines = [(axis, axes[axis]) for axis in law.phi_axes[law.phi_name]]
+    where = " and ".join(f"{axis} = {line[0]:g} to {line[-1]:g}" for axis, line in lines)
+    raise ValueError(
+        f"{name} gives each φ {' × '.join(map(str, shape))} values; this model takes {law.phi_name} at "
+        f"{' × '.join(map(str, wanted))} evenly spaced points, {where}, both ends included. Interpolate "
+        "it to these."
+    )
+
+
+def _is_array(law: Family) -> bool:
+    """Whether φ is one array."""
+    return isinstance(phi_like(law), jax.ShapeDtypeStruct)
+
+
+def _needed(file: ArrayFile, law: Family) -> list[str]:
+    """The arrays of φ, all of which have to be in a file."""
+    names = list(law.phi_axes)
+    missing = [name for name in names if name not in file.names]
+    if missing:
+        raise DatasetError(
+            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {law.name} is made "
+            f"of {', '.join(names)}."
+        )
+    return names
+
+
+class _Array:
+    """One array of a file, as something with a shape and slices."""
+
+    def __init__(self, file: ArrayFile, name: str):
+        self.file, self.name, self.shape = file, name, file.shape(name)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return self.file.rows(self.name, rows.start, rows.stop)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.file.whole(self.name), dtype)
+
+
+def _choose(file: ArrayFile, law: Family, name: str | None) -> str:
+    if name is not None and name not in file.names:
+        raise DatasetError(f"{file.path} has no {name!r}; it has {', '.join(file.names) or 'nothing'}.")
+    usual = [known for known in _phi_names(law) if known in file.names]
+    if name is None and not usual and len(file.names) != 1:
+        raise DatasetError(
+            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {law.name} is "
+            f"looked for under {', '.join(_phi_names(law))}. Say which it is with --name."
+        )
+    return name or (usual or file.names)[0]
+
+
+def _phi_names(law: Family) -> list[str]:
+    return list(dict.fromkeys([law.phi_name, *(phi for phi, _ in usual_names(law))]))
+
+
+def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield ValueError(f"line {number} is not JSON, or was cut short ({error})")
+
+
+def _json_items(path: Path, law: Family) -> list[Any]:
+    """The φ of a JSON file: a list of them, one alone, or for several arrays a list of each."""
+    try:
+        found = json.loads(_existing(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path} is truncated, damaged or no JSON ({error}); for one φ on each line call it .jsonl"
+        ) from error
+    if not _is_array(law):
+        if isinstance(found, dict):
+            like = dict(zip(law.phi_axes, jax.tree.leaves(phi_like(law)), strict=True))
+            deep = [key for key in like if _depth(found.get(key)) > like[key].ndim]
+            lengths = {len(found[key]) for key in deep}
+            if len(deep) == len(like) and len(lengths) == 1:
+                return [{key: found[key][n] for key in like} for n in range(lengths.pop())]
+            return [found]
+        return found if isinstance(found, list) else [found]
+    axes = phi_like(law).ndim
+    if isinstance(found, dict) and len(found) == 1:
+        (found,) = found.values()
+    if not isinstance(found, list):
+        raise DatasetError(f"{path} must hold φ as a list of numbers, or a list of such φ")
+    return [found] if _depth(found) == axes else found
+
+
+def _depth(value: Any) -> int:
+    return 1 + _depth(value[0]) if isinstance(value, list) and value else 0
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DatasetError(f"there is no file {path}")
+    return path
+
+
+def _digest(values: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for value in values:
+        array = isinstance(value, np.ndarray)
+        digest.update(np.ascontiguousarray(value).tobytes() if array else repr(value).encode())
+    return digest.hexdigest()

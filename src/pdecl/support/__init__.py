@@ -1,0 +1,1 @@
+"""What every room may use: words for people, files, the disk and the machine."""

@@ -1,0 +1,1 @@
+"""Training a basis through the layer: losses, steps, checkpoints, history."""

@@ -1,0 +1,362 @@
+"""`fit`: trains a basis through the layer, or with a soft penalty, without solution data."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+from jaxtyping import Array, PRNGKeyArray
+
+from ..basis import basis as bases
+from ..basis.networks import InSingle
+from ..layer.solve import complete, require_precision, sizes_of
+from ..layer.solvers import GaussNewton, LinearSolver
+from ..state.dependence import depends
+from ..state.points import Points
+from ..state.problem import Problem, require_problem
+from ..state.rules import require_count
+from ..support.mistakes import found, require_key
+from ..support.progress import progress_bar
+from ..support.status import SolveError, Status
+from . import loss as losses
+from .checkpoint import Checkpoints
+from .history import History, watched_steps
+
+Watch = Callable[[Any], Mapping[str, float]]
+
+
+class TrainingError(SolveError):
+    """A step was not finite. The state before it is kept.
+
+    - `status`, `step`, `phi`: how the layer's solve ended, in which step, and for which φ.
+    - `basis`, `history`: as they were before that step.
+    """
+
+    def __init__(self, status: Status, where: str, step: int, phi: Any, basis: Any, history: History):
+        super().__init__(status, where)
+        self.step, self.phi, self.basis, self.history = step, phi, basis, history
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.status, self.where, self.step, self.phi, self.basis, self.history)
+
+
+def fit(
+    problem: Problem,
+    basis: Any,
+    optimiser: optax.GradientTransformation,
+    *,
+    steps: int,
+    key: PRNGKeyArray,
+    method: str = "hard",
+    batch: int = 8,
+    phis: Any = None,
+    mean: str = "log",
+    judge: Problem | None = None,
+    fitted_too: bool = False,
+    solver: LinearSolver | GaussNewton | None = None,
+    single: bool = False,
+    watch: Watch | None = None,
+    watches: int = 20,
+    checkpoints: Checkpoints | None = None,
+    progress: bool = True,
+) -> tuple[Any, History]:
+    """Trains a basis so that its solutions obey the conditions where they were not fitted.
+
+    Each step draws `batch` parameters and two sets of points, the same for the whole batch: the layer
+    solves on the first, and the loss is what is left on the second, half the weighted mean squares of
+    the rows. For problems with an energy the loss is the energy.
+
+    Arguments:
+
+    - `optimiser`: from Optax, with its schedule and clipping.
+    - `method`: "hard" puts the layer between network and loss. "soft" takes the weights that the
+      network proposes itself (`basis.weights(phi)`, or ones), and the loss on all points.
+    - `phis`: the training φ, with a first axis, to draw batches from; without it each step draws new
+      ones from the problem's law.
+    - `mean`: over the batch, "log" (easy and hard φ count alike) or plain "mean".
+    - `judge`: the problem whose conditions and points make the loss, if it is another: fewer fresh
+      points, or `problem.also(...)` with observed data.
+    - `fitted_too`: takes the loss on the fitted points as well as on fresh ones.
+    - `single`: evaluates the network and its derivatives in float32; the solve stays in float64.
+    - `watch`: `basis -> {name: number}`, metrics on unseen φ, taken about `watches` times at steps
+      spaced evenly in the logarithm. `progress` shows the one called "error".
+    - `checkpoints`: where to keep the state. A run that was killed goes on from there, and ends with
+      the same weights as one that was not.
+
+    Returns the trained basis and a `History`. A loss or gradient that is not finite stops the training
+    with a `TrainingError` that names φ and the solver's status and holds the state before.
+    """
+    require_precision(jnp.float64)
+    for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
+        if value not in known:
+            raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
+    _require_arguments(problem, basis, optimiser, judge, watch, checkpoints)
+    for name, count in [("steps", steps), ("batch", batch)]:
+        require_count(f"fit: {name}", count)
+    require_key(key, "fit")
+    if phis is None:
+        _require_law(problem, batch)
+    phis = None if phis is None else problem.check_many(phis)
+    _require_enough(phis, batch)
+    if method == "soft":
+        _require_sight(problem, basis)
+    parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
+    if not jax.tree.leaves(parameters):
+        raise ValueError(
+            "fit: this basis has no numbers to train: its arrays must be fields of an Equinox module, "
+            f"which a function hides; found {found(basis)}."
+        )
+    # An array of weak type becomes a strong one in the first step, and the second would compile again.
+    parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
+    solver = GaussNewton(restarts=0) if solver is None else complete(solver)
+    step = _make_step(rest, optimiser, solver, method, batch, mean, fitted_too, single)
+    problems = (problem, judge)
+
+    state, done, history = (parameters, optimiser.init(parameters)), 0, History()
+    if checkpoints is not None:
+        settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
+        state, done, history = checkpoints.open(state, settings)
+    moments = watched_steps(steps, watches) if watch is not None else set()
+    whole = lambda: eqx.combine(state[0], rest)
+
+    with _training_bar(steps, done, progress) as tell, _closing(checkpoints):
+        clock = _Clock(history)
+        for number in range(done, steps):
+            if number in moments:
+                _observe(watch, whole(), number, history, clock)
+            state, report = step(state, problems, phis, key, number)
+            if not report.finite:
+                if checkpoints is not None:
+                    checkpoints.save(number, state, history, force=True)
+                raise _failure(number, report, whole(), history)
+            history.loss.append(float(report.loss))
+            history.seconds.append(clock())
+            history.compiling = history.compiling or history.seconds[-1]
+            if checkpoints is not None:
+                checkpoints.save(number + 1, state, history, force=number + 1 == steps)
+            tell(history)
+        if steps in moments and not (history.watched and history.watched[-1]["step"] == steps):
+            _observe(watch, whole(), steps, history, clock)
+    return whole(), history
+
+
+def _require_arguments(
+    problem: Any, basis: Any, optimiser: Any, judge: Any, watch: Any, checkpoints: Any
+) -> None:
+    require_problem(problem, "fit")
+    bases.require_basis(basis, "fit: the basis")
+    parts = [getattr(optimiser, name, None) for name in ("init", "update")]
+    if isinstance(optimiser, type) or not all(map(callable, parts)):
+        raise TypeError(
+            f"fit: `optimiser` must be one of Optax, such as optax.adam(1e-3); found {found(optimiser)}."
+        )
+    if judge is not None and not isinstance(judge, Problem):
+        raise TypeError(
+            "fit: `judge` must be a Problem, such as problem.also(pdecl.Fit(...)); "
+            f"found {found(judge)}."
+        )
+    if judge is not None and judge.unknowns != problem.unknowns:
+        raise ValueError(
+            f"fit: `judge` has the unknowns {', '.join(judge.unknowns)}; the problem has "
+            f"{', '.join(problem.unknowns)}."
+        )
+    if watch is not None and not callable(watch):
+        raise TypeError(f"fit: `watch` must be a function of the basis; found {found(watch)}.")
+    if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
+        raise TypeError(
+            "fit: `checkpoints` must be pdecl.Checkpoints(folder, every=100); "
+            f"found {found(checkpoints)}."
+        )
+
+
+def _require_law(problem: Problem, batch: int) -> None:
+    """That there are φ to train on, and in a batch different ones."""
+    if problem.parameter is None:
+        raise ValueError(
+            "fit: this Problem has no law of φ to draw from: state it with `parameter=lambda key: ...`, "
+            "or give φ as `phis=`."
+        )
+    if batch > 1 and jax.tree.leaves(problem.phi_like) and not depends(problem.parameter, jr.key(0)):
+        warnings.warn(
+            f"fit: the law of φ gives the same φ for every key, so the {batch} φ of a batch are alike. "
+            "Draw φ with jax.random from the key (numbers of NumPy are drawn once), or pass batch=1.",
+            stacklevel=3,
+        )
+
+
+def _require_sight(problem: Problem, basis: Any) -> None:
+    """Without the layer only the network can tell one φ from another."""
+    if problem.parameter is None:
+        return
+    unknowns, coords = problem.unknowns, jnp.zeros((1, len(problem.domain.names)))
+
+    def answer(phi: Any) -> Any:
+        here = bases.specialise(basis, phi)
+        sizes = bases.sizes(here, unknowns, coords.shape[1], phi)
+        weights = bases.proposed(here, unknowns, phi, sizes)
+        parts = (bases.evaluate, bases.offsets)
+        return weights, [part(here, unknowns, coords, phi, {()}) for part in parts]
+
+    if not depends(answer, problem.phi_like):
+        raise ValueError(
+            "fit: this network gives the same answer for every φ, and a soft model has no layer to tell "
+            "them apart. Use one that sees φ (DeepONet, Modulated, a basis with `weights(phi)`), or "
+            'method="hard".'
+        )
+
+
+class _Report(eqx.Module):
+    loss: Array
+    finite: Array
+    losses: Array
+    codes: Array
+    phi: Any
+
+
+def _make_step(
+    rest: Any,
+    optimiser: optax.GradientTransformation,
+    solver: GaussNewton,
+    method: str,
+    batch: int,
+    mean: str,
+    fitted_too: bool,
+    single: bool,
+) -> Callable[..., tuple[Any, _Report]]:
+    """One optimiser step, compiled: of the state, the problems, φ to draw from, a key and a number."""
+
+    # The problems are arguments: points that they hold would be constants of the program otherwise.
+    @eqx.filter_jit
+    def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+        parameters, memory = state
+        problem, judge = problems[0], problems[1] or problems[0]
+        energy = any(condition.kind == "Energy" for condition in judge.conditions)
+        phi_key, points_key, fresh_key = jr.split(jr.fold_in(key, number), 3)
+        phi = problem.sample(phi_key, batch) if phis is None else _pick(phis, phi_key, batch)
+        first = jax.tree.map(lambda leaf: leaf[0], phi)
+        size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
+        points, fresh = problem.draw(size, points_key), judge.draw(size, fresh_key)
+        if fitted_too or method == "soft":
+            fresh = (*map(_join, points, fresh), *fresh[len(points) :])
+
+        def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
+            basis = eqx.combine(parameters, rest)
+            basis = InSingle(basis) if single else basis
+
+            def of_phi(phi: Any) -> tuple[Array, Array]:
+                if method == "soft":
+                    return losses.soft(judge, basis, phi, fresh)
+                return losses.hard(problem, judge, basis, phi, points, fresh, solver)
+
+            each, codes = jax.vmap(of_phi)(phi)
+            return losses.mean_over_phi(each, mean, energy), (each, codes)
+
+        # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
+        with jax.default_matmul_precision("highest"):
+            (value, (each, codes)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
+        updates, new_memory = optimiser.update(gradient, memory, parameters)
+        new = (eqx.apply_updates(parameters, updates), new_memory)
+        finite = jnp.isfinite(value) & _is_finite(gradient)
+        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, state)
+        return state, _Report(value, finite, each, codes, phi)
+
+    return lambda state, problems, phis, key, number: step(
+        state, problems, phis, key, jnp.asarray(number)
+    )
+
+
+def _is_finite(tree: Any) -> Array:
+    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+def _pick(phis: Any, key: PRNGKeyArray, batch: int) -> Any:
+    """Different φ of those given."""
+    count = jax.tree.leaves(phis)[0].shape[0]
+    chosen = jr.choice(key, count, (batch,), replace=False)
+    return jax.tree.map(lambda leaf: leaf[chosen], phis)
+
+
+def _require_enough(phis: Any, batch: int) -> None:
+    if phis is not None and jax.tree.leaves(phis)[0].shape[0] < batch:
+        count = jax.tree.leaves(phis)[0].shape[0]
+        raise ValueError(f"fit: {count} φ were given for batches of {batch}; lower batch or give more.")
+
+
+def _join(one: Points, other: Points) -> Points:
+    """Two draws of the same set as one, with weights that still add up to its measure."""
+    if one is other:
+        return one
+    joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), one, other)
+    share = len(one) / (len(one) + len(other))
+    weights = jnp.concatenate([share * one.weights, (1 - share) * other.weights])
+    return eqx.tree_at(lambda points: points.weights, joined, weights)
+
+
+@contextmanager
+def _training_bar(steps: int, done: int, show: bool) -> Iterator[Callable[[History], None]]:
+    """A bar with the loss, the error on unseen φ, the speed and the time left."""
+    with progress_bar(show, count=True, note=True, transient=False) as bar:
+        task = bar.add_task("training", total=steps, completed=done, note="")
+
+        def tell(history: History) -> None:
+            parts = [f"loss {history.loss[-1]:.4g}"]
+            if history.watched and "error" in history.watched[-1]:
+                parts.append(f"unseen error {history.watched[-1]['error']:.3%}")
+            if len(history.loss) > 1:
+                parts.append(f"{history.steps_per_second:.3g} steps/s")
+            bar.update(task, completed=len(history.loss), note=", ".join(parts))
+
+        yield tell
+
+
+class _Clock:
+    """Seconds of training, which go on from the history's and stand still while metrics are taken."""
+
+    def __init__(self, history: History):
+        self.origin = time.perf_counter() - (history.seconds[-1] if history.seconds else 0.0)
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self.origin
+
+    def skip(self, seconds: float) -> None:
+        self.origin += seconds
+
+
+def _observe(watch: Watch | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
+    assert watch is not None
+    before = clock()
+    row = _metrics(watch(basis))
+    history.watched.append({"step": number, "seconds": before, **row})
+    clock.skip(clock() - before)
+
+
+def _metrics(metrics: Any) -> dict[str, float]:
+    if not isinstance(metrics, Mapping) or any(np.ndim(value) for value in metrics.values()):
+        raise TypeError(
+            f'fit: `watch` must return numbers by name, {{"error": 0.1}}; found {found(metrics)}.'
+        )
+    return {name: float(value) for name, value in metrics.items()}
+
+
+def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:
+    what = "gradient" if np.isfinite(report.loss) else "loss"
+    codes, bad = np.asarray(report.codes), ~np.isfinite(np.asarray(report.losses))
+    failed = [Status(int(code)).failed for code in codes]
+    index = int(np.argmax(bad if bad.any() else failed))
+    status = Status(int(codes[index]))
+    phi = jax.tree.map(lambda leaf: np.asarray(leaf[index]), report.phi)
+    at = f" (training step {number}: the {what} is not finite, for φ number {index} of the batch)"
+    return TrainingError(
+        status if status.failed else Status.NOT_CONVERGED, at, number, phi, basis, history
+    )
+
+
+def _closing(checkpoints: Checkpoints | None) -> Any:
+    return nullcontext() if checkpoints is None else closing(checkpoints)

@@ -167,7 +167,7 @@ def _percent(value: float) -> str:
 _MARKDOWN = """# Bases outside their law, and their error bounds
 
 Written by `benchmarks/bounds.py`. "test" are the 50 test φ; all other rows are φ that the basis was not
-trained for. Errors and bounds are relative, in the norm of the problem's bound (see docs/guide.md), and
+trained for. Errors and bounds are relative, in the norm of the problem's bound (docs/how-wrong.md), and
 medians. No bound was violated where the column says 0; a solve that failed says so by its status.
 """
 

@@ -8,7 +8,7 @@ PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: help demo quick test lint types docs gallery bench stress mutate clean
+.PHONY: help demo quick paper test lint types docs gallery bench stress mutate clean
 
 help:           ## show what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,6 +34,14 @@ quick: $(READY) ## train through the layer and with a soft penalty on all three 
 	  $(BIN)/pdecl train $$problem --method $$method --out quick/$$problem-$$method --cache quick/data || exit 1; \
 	done; done
 	$(BIN)/pdecl report quick --out quick/report
+
+paper: $(READY) ## the paper's six errors, three seeds each, with tables and pictures: minutes on a GPU, days on two cores
+	for seed in 0 1 2; do for problem in $(PROBLEMS); do for method in hard soft; do \
+	  run=paper/runs/$$problem-$$method-$$seed; test -f $$run/evaluation.json || \
+	  $(BIN)/pdecl train $$problem --method $$method --preset paper --seed $$seed --out $$run --cache paper/data || exit 1; \
+	done; done; done
+	$(BIN)/pdecl results paper/runs --kept paper/results --out paper/RESULTS.md
+	$(BIN)/pdecl report paper/runs --out paper/report
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)
@@ -62,4 +70,4 @@ mutate: $(READY) ## test the tests: 100 mistakes in the solver, derivative, loss
 	$(BIN)/python benchmarks/mutation.py --sample 100
 
 clean:          ## remove what make made
-	rm -rf $(VENV) demo quick stress site
+	rm -rf $(VENV) demo quick paper stress site

@@ -14,6 +14,7 @@ BOX = pdecl.Box(x=(-1, 2), y=(0, 0.5), t=(3, 5))
 RULES = {
     "uniform": lambda region: region.uniform(50),
     "low discrepancy": lambda region: region.low_discrepancy(50),
+    "nodes": lambda region: region.nodes(50, 11),
     "grid": lambda region: region.grid(4),
     "gauss": lambda region: region.gauss(3),
     "gauss with cells": lambda region: region.gauss(2, cells=3),
@@ -40,6 +41,19 @@ def test_weights_add_up_to_the_measure_and_points_lie_inside(rule, region, measu
     assert coords.shape == (len(points), 3)
     assert np.all((coords >= low) & (coords <= high))
     assert np.all(weights > 0)
+
+
+def test_nodes_are_different_nodes_of_the_grid_and_new_for_each_key():
+    box = pdecl.Box(x=(-1, 1), t=(0, 2))
+    first, second = (np.asarray(box.interior.nodes(20, 5).draw(jr.key(k), 1).coords) for k in (0, 1))
+    assert len(np.unique(first, axis=0)) == 20
+    assert np.isin(first[:, 0], np.linspace(-1, 1, 5)).all()
+    assert np.isin(first[:, 1], np.linspace(0, 2, 5)).all()
+    assert not np.array_equal(first, second)
+    every = np.asarray(box.face(t=0).nodes(5, 5).draw(None, 1).coords)
+    np.testing.assert_array_equal(np.sort(every[:, 0]), np.linspace(-1, 1, 5))
+    with pytest.raises(ValueError, match="26 different nodes cannot be drawn from 25"):
+        box.interior.nodes(26, 5).draw(None, 1)
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)

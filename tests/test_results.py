@@ -175,9 +175,9 @@ def test_markdown_says_what_the_numbers_show():
     ]
     text = results.markdown(given, regenerate="make results")
     assert text.index("## Burgers") < text.index("## Convection") < text.index("## Darcy")
-    assert "| quick | hard | 96 | MLP 3×96 | 192 equation + 39 initial points | 600 |" in text
+    assert "| quick | hard | 96 | MLP 3×96 | 192 equation + 39 initial points | 100 |" in text
     assert "2.00% ± 1.4% (9.00%) | 1.11% ± 0.11%" in text
-    assert "1.8 times the paper's (1.11%); over the last half of 600 steps it went from 4.00%" in text
+    assert "1.8 times the paper's (1.11%); over the last half of 100 steps it went from 4.00%" in text
     assert "error against the box scheme" in text
     assert "0.930%" in text
     assert "solves that failed: 2 ILL_CONDITIONED" in text

@@ -101,6 +101,7 @@ PRINTED = [
     (pdecl.nn.MLP(FIELD, 3, 4, 1, features=pdecl.nn.Periodic(FIELD, "x", waves=2), key=KEY),
      ["3 functions for u", "waves in x, up to 2"]),
     (pdecl.nn.DeepONet(FIELD, 3, 4, 1, key=KEY), ["DeepONet: 3", "branch      30 → 4 → 3, tanh"]),
+    (pdecl.nn.DeepONet(FIELD, 3, 4, 1, branch_depth=2, key=KEY), ["branch      30 → 4 → 4 → 3, tanh"]),
     (pdecl.nn.GatedDeepONet(FIELD, 3, 4, 1, key=KEY), ["GatedDeepONet: 3", "sees φ      yes"]),
     (pdecl.nn.Modulated(FIELD, 3, 4, 1, code=2, key=KEY), ["Modulated: 3", "a code: 30 → 4 → 4 → 2"]),
     (pdecl.nn.ElementBasis(BOX, pdecl.nn.Products(FNO, 1)),

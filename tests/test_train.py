@@ -10,7 +10,15 @@ import pytest
 from jax.tree_util import Partial
 
 import pdecl
-from pdecl.family.experiment import basis_of, problem_of, solver_of, training_phis, training_solver_of
+from pdecl.family import Training
+from pdecl.family.experiment import (
+    basis_of,
+    optimiser_of,
+    problem_of,
+    solver_of,
+    training_phis,
+    training_solver_of,
+)
 from pdecl.family.presets import preset
 from pdecl.layer.layer import weights_of
 from pdecl.layer.system import build
@@ -128,6 +136,30 @@ def test_the_last_good_state_is_kept_when_a_step_fails():
     )  # fmt: skip
     assert error.step > 0
     assert same(again, error.basis)
+
+
+def test_seconds_end_a_training_that_has_steps_left(tmp_path):
+    """It ends as one of fewer steps does, and its checkpoints can be resumed."""
+    options = {"steps": 10**6, "seconds": 1e-6, "watch": lambda basis: {"error": 0.5}}
+    ended, history = train(small(), **options, checkpoints=pdecl.Checkpoints(tmp_path / "run"))
+    assert len(history.loss) == 1
+    assert history.watched[-1]["step"] == 1
+    assert same(ended, train(small(), 1)[0])
+    resumed, history = train(small(), 3, checkpoints=pdecl.Checkpoints(tmp_path / "run"))
+    assert len(history.loss) == 3
+    assert same(resumed, train(small(), 3)[0])
+    with pytest.raises(ValueError, match="seconds must be positive"):
+        train(small(), seconds=0)
+
+
+def test_a_staircase_is_the_rate_from_the_first_step_on():
+    plan = Training(5, 1, 0.5, decay=(0.1, 2), clip=None)
+    optimiser, state, moved = optimiser_of(plan), None, []
+    state = optimiser.init(jnp.zeros(()))
+    for _ in range(5):
+        step, state = optimiser.update(jnp.asarray(7.0), state, jnp.zeros(()))
+        moved.append(float(step))
+    np.testing.assert_allclose(moved, [-0.5, -0.5, -0.05, -0.05, -0.005], rtol=1e-5)
 
 
 class Wave(eqx.Module):

@@ -38,6 +38,9 @@ def train(
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimiser steps.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="End the training then, its steps done or not.")
+    ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="φ in each step.")] = None,
     rate: Annotated[float | None, typer.Option(min=0, help="The highest learning rate.")] = None,
     optimiser: Annotated[str | None, typer.Option(help="[bold]adam[/] or [bold]muon[/].")] = None,
@@ -103,7 +106,8 @@ def train(
         from pdecl.report.runs import train as train_run
 
         family, given = resolve(problem), {k: v for k, v in overrides.items() if v is not None}
-        plain = family.reduced and method == "hard" and name is None and not given and not seed
+        asked = name is not None or bool(given) or bool(seed) or seconds is not None
+        plain = family.reduced and method == "hard" and not asked
         why = why_not(family) if plain else None
         if why is not None:
             say("a network is trained:", why)
@@ -123,7 +127,10 @@ def train(
         resumes(
             f"The run is in {folder}; the same command goes on from its last checkpoint, if it has one."
         )
-        run = train_run(experiment, folder, cache=cache, count=count, progress=not as_json, word=problem)
+        run = train_run(
+            experiment, folder, cache=cache, count=count, progress=not as_json, word=problem,
+            seconds=seconds,
+        )  # fmt: skip
     print_json(summary(run)) if as_json else show(summary(run))
 
 

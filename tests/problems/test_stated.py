@@ -1,6 +1,7 @@
 """The three PDEs as stated for the layer agree with their references and with closed forms."""
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 from on_a_grid import conservative_residual, wide_residual
@@ -48,6 +49,20 @@ def test_convection_by_a_closed_form(pde):
     found = residuals(Convection().problem(pde), exact, beta)
     assert max(found.values()) < 1e-10
     assert residuals(Convection().problem(pde), exact, 2 * beta)["equation"] > 0.1
+
+
+def test_burgers_in_the_words_of_the_paper():
+    """Points are nodes of the grid of the data, and rows have the weights of the authors' sums."""
+    preset = Burgers().preset("hard", "paper")
+    problem = Burgers().problem(**preset.statement)
+    shares = {
+        c.name: c.weight * 600 / len(problem.draw(50)[i]) for i, c in enumerate(problem.conditions)
+    }
+    assert shares == pytest.approx({"equation": 1.0, "initial": 400.0, "periodic": 1.0})
+    for points in problem.draw(50, jr.key(0)):
+        np.testing.assert_allclose(points.coords * 100, np.round(points.coords * 100), atol=1e-9)
+    judge = Burgers().problem(**preset.statement | preset.judge)
+    assert [c.weight for c in judge.conditions] == [1.0, 6000.0, 300.0]
 
 
 LAW = Darcy(grid=15)

@@ -104,10 +104,10 @@ def completed(plain: Mapping[str, Any]) -> dict[str, Any]:
         network = dict(plain["network"])
         if network.get("periodic") is not None:
             network["periodic"] = tuple(network["periodic"])
-        parts = {
-            "network": asdict(Network(**network)),
-            "training": asdict(Training(**plain["training"])),
-        }
+        training = dict(plain["training"])
+        if training.get("decay") is not None:
+            training["decay"] = tuple(training["decay"])
+        parts = {"network": asdict(Network(**network)), "training": asdict(Training(**training))}
         defaults: dict[str, Any] = {"law": {}, "statement": {}, "judge": {}, "grid": None, "seed": 0}
         return {**defaults, **plain, **parts, "problem": str(plain["problem"])}
     except (KeyError, TypeError) as error:
@@ -196,12 +196,22 @@ def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
 
 
 def optimiser_of(training: Training) -> optax.GradientTransformation:
-    """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine."""
-    warmup = min(training.warmup, training.steps // 10)
-    last, top = max(training.steps, warmup + 1), training.rate
-    rate = optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
-    adaptive = _OPTIMISERS[training.optimiser](rate)
+    """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine, or goes
+    down a staircase from the first step on."""
+    adaptive = _OPTIMISERS[training.optimiser](_rate(training))
+    if training.clip is None:
+        return adaptive
     return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
+
+
+def _rate(training: Training) -> optax.Schedule:
+    top = training.rate
+    if training.decay is not None:
+        factor, every = training.decay
+        return optax.exponential_decay(top, every, factor, staircase=True)
+    warmup = min(training.warmup, training.steps // 10)
+    last = max(training.steps, warmup + 1)
+    return optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
 
 
 def training_phis(experiment: Experiment) -> Any:

@@ -327,11 +327,19 @@ def describe(family: Family) -> dict[str, Any]:
     }
 
 
-def with_counts(regions: list[Region], inside: int | None, on_face: int | None) -> list[Region]:
-    """Parts of a box, the interior first, with that many points; None leaves the number to the basis."""
+def with_counts(
+    regions: list[Region], inside: int | None, on_face: int | None, side: int | None = None
+) -> list[Region]:
+    """Parts of a box, the interior first, with that many points; None leaves the number to the basis.
+
+    The points are of low discrepancy, or nodes drawn from a grid of `side` nodes a side.
+    """
     counts = [inside, *[on_face] * (len(regions) - 1)]
+    placed = lambda region, count: (
+        region.low_discrepancy(count) if side is None else region.nodes(count, side)
+    )
     return [
-        region if count is None else region.low_discrepancy(count)
+        region if count is None else placed(region, count)
         for region, count in zip(regions, counts, strict=True)
     ]
 

@@ -35,6 +35,8 @@ class Network:
 class Training:
     """How a network is trained. The rate falls along a cosine from `rate` to `rate` · `final`.
 
+    - `decay`: another schedule, a staircase: (0.9, 2000) is `rate` times 0.9 after every 2000 steps.
+    - `clip`: the norm that longer gradients are shortened to; None: they are not.
     - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
     - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
     - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
@@ -47,7 +49,7 @@ class Training:
     rate: float
     final: float = 0.01
     warmup: int = 50
-    clip: float = 1.0
+    clip: float | None = 1.0
     mean: str = "log"
     phis: int = 1000
     fitted_too: bool = False
@@ -57,6 +59,7 @@ class Training:
     newton: int = 15
     watched: int = 10
     optimiser: str = "adam"
+    decay: tuple[float, int] | None = None
 
 
 @dataclass(frozen=True)

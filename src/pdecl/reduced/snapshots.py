@@ -21,7 +21,7 @@ from ..state.domain import Region
 from ..state.jet import Entry
 from ..state.points import Points
 from ..state.problem import Problem, default_count
-from ..state.rules import LowDiscrepancy, Uniform
+from ..state.rules import LowDiscrepancy, Nodes, Uniform
 from ..support.status import Status
 from . import crease as creases
 from .crease import CREASED, SMOOTH, Crease, Orders
@@ -277,7 +277,7 @@ def _answers(
 def _is_open(problem: Problem, index: int) -> bool:
     on = problem.sets()[index]
     here = [c for c, place in zip(problem.conditions, problem.places, strict=True) if place == index]
-    placed = isinstance(on, Region) and isinstance(on.rule, LowDiscrepancy | Uniform | None)
+    placed = isinstance(on, Region) and isinstance(on.rule, LowDiscrepancy | Uniform | Nodes | None)
     return placed and all(c.kind == "Fit" for c in here)
 
 

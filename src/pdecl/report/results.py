@@ -90,7 +90,7 @@ def _table(problem: str, table: Sequence[Row]) -> str:
 def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
     plan, paper = row.experiment, reported(problem, row.experiment["method"])
     cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
-    cells += [words.points(row.results[0]), str(row.steps), words.spread(row.seconds)]
+    cells += [words.points(row.results[0]), words.steps(row.steps), words.spread(row.seconds)]
     cells += [words.spread(row.steps_per_second)]
     published = f"{words.percent(paper.error)} ± {words.percent(paper.deviation, 2)}" if paper else "–"
     residual = words.short(paper.residual) if paper and paper.residual is not None else "–"
@@ -128,10 +128,8 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
         if ratio > 1 and (errors := row.last_half):
             halfway, at_end = map(words.percent, errors)
-            text += (
-                f"; over the last half of {row.steps} steps it went from {halfway} to {at_end}, on the "
-            )
-            text += "φ that training watched"
+            text += f"; over the last half of {words.steps(row.steps)} steps it went from {halfway} to "
+            text += f"{at_end}, on the φ that training watched"
         if failures := row.failures():
             told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
             text += f"; solves that failed: {told}"

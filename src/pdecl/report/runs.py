@@ -122,10 +122,12 @@ def train(
     checkpoint_every: int = 0,
     progress: bool = True,
     word: str | None = None,
+    seconds: float | None = None,
 ) -> Run:
     """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
 
     - `cache`: keeps test data for the next run. `count`: how many test φ, all 50 without it.
+    - `seconds`: ends the training after so many, if its steps are not done before.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     - `word`: what the user called the problem, a file say, so that the run finds it again.
     """
@@ -156,8 +158,12 @@ def train(
         watches=watches,
         checkpoints=Checkpoints(folder / "checkpoints", every),
         progress=progress,
+        seconds=seconds,
     )
-    log(f"trained in {history.seconds[-1]:.1f} s, {history.steps_per_second:.3g} steps per second")
+    log(
+        f"trained {len(history.loss)} steps in {history.seconds[-1]:.1f} s, "
+        f"{history.steps_per_second:.3g} steps per second"
+    )
     trained = Trained(experiment, basis)
     trained.save(folder / "model.safetensors")
     history.save(folder / "history.json")

@@ -45,8 +45,9 @@ class Row:
         return self.results[0]["environment"].get("device", "unknown device")
 
     @property
-    def steps(self) -> int:
-        return self.experiment["training"]["steps"]
+    def steps(self) -> Spread:
+        """How many were done, which time may have ended."""
+        return Spread.over([result["history"]["steps"] for result in self.results])
 
     @property
     def seconds(self) -> Spread:

@@ -42,7 +42,7 @@ def against_soft(results: Sequence[Result]) -> Table | None:
 def _cells(row: Row) -> list[str]:
     plan, paper = row.experiment, reported(row.experiment["problem"], row.experiment["method"])
     cells = [words.title(plan["problem"]), plan["preset"], plan["method"], words.network(plan)]
-    cells += [str(plan["network"]["size"]), ", ".join(map(str, row.seeds)), str(row.steps)]
+    cells += [str(plan["network"]["size"]), ", ".join(map(str, row.seeds)), words.steps(row.steps)]
     cells += [words.spread(row.seconds), row.device]
     if row.evaluated:
         cells += [words.spread(row.error, words.percent), words.percent(row.largest_error)]

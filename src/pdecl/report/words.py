@@ -48,6 +48,11 @@ def spread(value: Spread, write: Callable[..., str] = short) -> str:
     return f"{write(value.mean)} ± {write(value.deviation, digits=2)}"
 
 
+def steps(value: Spread) -> str:
+    """Steps done, and their deviation where time ended the training of some seeds."""
+    return f"{value.mean:.0f}" + (f" ± {value.deviation:.0f}" if value.deviation else "")
+
+
 def network(experiment: Mapping[str, Any]) -> str:
     """Kind and size: "MLP 3×96"; how many of the functions crease, and if they are products."""
     plan = experiment["network"]
@@ -95,7 +100,7 @@ def about(results: Sequence[Result]) -> str:
         network(plan),
         f"N = {plan['network']['size']}",
     ]
-    told += [points(first), f"{plan['training']['steps']} steps", device]
+    told += [points(first), f"{first['history']['steps']} steps", device]
     return ", ".join(told) + f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 

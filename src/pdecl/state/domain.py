@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 
 from ..support.mistakes import found
 from .points import RESERVED, Points
-from .rules import Gauss, Grid, LowDiscrepancy, Rule, Uniform, per_axis, require_count, tensor
+from .rules import Gauss, Grid, LowDiscrepancy, Nodes, Rule, Uniform, per_axis, require_count, tensor
 
 
 @dataclass(frozen=True, init=False)
@@ -148,6 +148,10 @@ class Region:
         """`count` points spread evenly, shifted by the key if there is one."""
         return replace(self, rule=LowDiscrepancy(count))
 
+    def nodes(self, count: int, side: int) -> "Region":
+        """`count` different nodes, drawn from a grid of `side` nodes along each coordinate."""
+        return replace(self, rule=Nodes(count, side))
+
     def grid(self, *counts: int) -> "Region":
         """The midpoints of `counts` cells along each coordinate."""
         return replace(self, rule=Grid(counts))
@@ -164,7 +168,7 @@ class Region:
         """
         parts = len(self.sides)
         rule = self.rule or LowDiscrepancy(count)
-        if isinstance(rule, Uniform | LowDiscrepancy):
+        if isinstance(rule, Uniform | LowDiscrepancy | Nodes):
             shares = [rule.count // parts + (i < rule.count % parts) for i in range(parts)]
             rules: list[Any] = [replace(rule, count=share) if share else None for share in shares]
         else:

@@ -64,6 +64,37 @@ class LowDiscrepancy(Rule):
 
 
 @dataclass(frozen=True)
+class Nodes(Rule):
+    """Different nodes, drawn from a grid of `side` nodes along each coordinate, the ends among them.
+
+    Without a key they are always the same.
+    """
+
+    count: int
+    side: int
+
+    def __post_init__(self) -> None:
+        require_count("count", self.count)
+        require_count("side", self.side)
+
+    def __str__(self) -> str:
+        return f"{self.count:,} nodes of a grid with {self.side} a side"
+
+    def place(self, key, dim):  # type: ignore[no-untyped-def]
+        total = self.side**dim
+        if self.count > total:
+            raise ValueError(f"{self.count} different nodes cannot be drawn from {total}; lower count.")
+        chosen: Any
+        if key is None:
+            chosen = np.random.default_rng(0).choice(total, self.count, replace=False)
+        else:
+            chosen = jr.choice(key, total, (self.count,), replace=False)
+        powers = self.side ** np.arange(dim)
+        numbers = chosen[:, None] // powers % self.side
+        return numbers / max(self.side - 1, 1), _equal(self.count)
+
+
+@dataclass(frozen=True)
 class Grid(Rule):
     """The midpoints of equal cells: `counts` cells along each coordinate (one number: all alike)."""
 

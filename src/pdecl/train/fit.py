@@ -66,6 +66,7 @@ def fit(
     watches: int = 20,
     checkpoints: Checkpoints | None = None,
     progress: bool = True,
+    seconds: float | None = None,
 ) -> tuple[Any, History]:
     """Trains a basis so that its solutions obey the conditions where they were not fitted.
 
@@ -89,6 +90,8 @@ def fit(
       spaced evenly in the logarithm. `progress` shows the one called "error".
     - `checkpoints`: where to keep the state. A run that was killed goes on from there, and ends with
       the same weights as one that was not.
+    - `seconds`: ends the training after so many, compiling included and metrics not, if its steps are
+      not done before. The optimiser's schedule does not know of it.
 
     Returns the trained basis and a `History`. A loss or gradient that is not finite stops the training
     with a `TrainingError` that names φ and the solver's status and holds the state before.
@@ -100,6 +103,8 @@ def fit(
     _require_arguments(problem, basis, optimiser, judge, watch, checkpoints)
     for name, count in [("steps", steps), ("batch", batch)]:
         require_count(f"fit: {name}", count)
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"fit: seconds must be positive; found {seconds!r}.")
     require_key(key, "fit")
     if phis is None:
         _require_law(problem, batch)
@@ -129,6 +134,9 @@ def fit(
     with _training_bar(steps, done, progress) as tell, _closing(checkpoints):
         clock = _Clock(history)
         for number in range(done, steps):
+            if seconds is not None and number and clock() >= seconds:
+                steps = number
+                break
             if number in moments:
                 _observe(watch, whole(), number, history, clock)
             state, report = step(state, problems, phis, key, number)
@@ -140,9 +148,11 @@ def fit(
             history.seconds.append(clock())
             history.compiling = history.compiling or history.seconds[-1]
             if checkpoints is not None:
-                checkpoints.save(number + 1, state, history, force=number + 1 == steps)
+                checkpoints.save(number + 1, state, history)
             tell(history)
-        if steps in moments and not (history.watched and history.watched[-1]["step"] == steps):
+        if checkpoints is not None and steps > done:
+            checkpoints.save(steps, state, history, force=True)
+        if moments and not (history.watched and history.watched[-1]["step"] == steps):
             _observe(watch, whole(), steps, history, clock)
     return whole(), history
 

@@ -12,7 +12,7 @@ from ...support.summary import Summarised, Summary, parameters
 from ..basis import Basis
 from .encoder import Encoder
 from .features import Features
-from .layers import require_parts
+from .layers import require_counts, require_parts
 from .mlp import MLP, by_unknown
 from .words import dense_layers, functions, name_of
 
@@ -21,10 +21,10 @@ class DeepONet(Summarised, Basis):
     """A trunk, dense layers from a point to `size` functions, and a branch from φ to their weights.
 
     `solve` uses the trunk alone and finds the weights; a soft model uses the branch's, which see φ
-    through dense layers of the same width and depth.
+    through dense layers of the same width.
 
-    Arguments are those of `MLP`, which the trunk is. The problem needs a law (`parameter=`): φ is
-    scaled by its mean and deviation under it.
+    Arguments are those of `MLP`, which the trunk is, and `branch_depth`, the branch's hidden layers if
+    not as many. The problem needs a law (`parameter=`): φ is scaled by its mean and deviation under it.
     """
 
     trunk: MLP
@@ -39,15 +39,18 @@ class DeepONet(Summarised, Basis):
         activation: Callable[[Array], Array] = jnp.tanh,
         frequency: float = 1.0,
         features: Features | None = None,
+        branch_depth: int | None = None,
         *,
         key: PRNGKeyArray,
     ):
         require_parts("DeepONet", problem, key, activation, frequency)
+        branch_depth = depth if branch_depth is None else branch_depth
+        require_counts(branch_depth=branch_depth)
         trunk_key, branch_key = jr.split(key)
         self.trunk = MLP(problem, size, width, depth, activation, frequency, features, key=trunk_key)
         outputs = size * len(problem.unknowns)
         # Weights of this size make u of order one.
-        self.branch = Encoder(problem, outputs, width, depth, size**-0.5, key=branch_key)
+        self.branch = Encoder(problem, outputs, width, branch_depth, size**-0.5, key=branch_key)
 
     def summary(self) -> Summary:
         trunk = self.trunk

@@ -71,24 +71,29 @@ class Burgers(Family):
         seam: bool = True,
         points: int | None = None,
         face_points: int | None = None,
+        seam_weight: float | None = None,
+        side: int | None = None,
     ) -> Problem:
         """The PDE as conditions, in least squares.
 
-        `data_weight` is that of the initial and periodic conditions; `seam=False` leaves periodicity to
-        the basis. `points` inside and `face_points` on each face, where the default does not suit.
+        `data_weight` is that of the initial condition, and of the periodic ones if they have no
+        `seam_weight`; `seam=False` leaves periodicity to the basis. `points` inside and `face_points` on
+        each face, where the default does not suit; with `side` they are nodes of a grid with so many
+        nodes a side.
         """
         box = Box(x=(0, 1), t=(0, 1))
         pde = lambda u, z, u0: u.d("t") + u() * u.d("x") - self.viscosity * u.d("x", "x")
         start = lambda u, z, u0: u() - initial(u0, z.x)
         joined = lambda u, z, u0: (u() - u.at("opposite")(), u.d("x") - u.at("opposite").d("x"))
         faces = [box.face(t=0), box.periodic("x")] if seam else [box.face(t=0)]
-        inside, *faces = with_counts([box.interior, *faces], points, face_points)
+        inside, *faces = with_counts([box.interior, *faces], points, face_points, side)
         conditions = [
             Fit(pde, on=inside, name="equation"),
             Fit(start, on=faces[0], weight=data_weight, name="initial"),
         ]
         if seam:
-            conditions.append(Fit(joined, on=faces[1], weight=data_weight, name="periodic"))
+            weight = data_weight if seam_weight is None else seam_weight
+            conditions.append(Fit(joined, on=faces[1], weight=weight, name="periodic"))
         return Problem(box, conditions, parameter=self.draw)
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:

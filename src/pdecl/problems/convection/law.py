@@ -67,15 +67,17 @@ class Convection(Family):
         data_weight: float = 10.0,
         points: int | None = None,
         face_points: int | None = None,
+        side: int | None = None,
     ) -> Problem:
         """The PDE as conditions. With `pde=Enforce` its rows hold exactly where there are fewer of them
         than functions, and initial and inflow values are fitted: an equality-constrained QP.
 
-        `points` inside and `face_points` on each face, where the default does not suit.
+        `points` inside and `face_points` on each face, where the default does not suit; with `side` they
+        are nodes of a grid with so many nodes a side.
         """
         box = Box(x=(0, 1), t=(0, 1))
         regions = [box.interior, box.face(t=0), box.face(x=0)]
-        inside, bottom, left = with_counts(regions, points, face_points)
+        inside, bottom, left = with_counts(regions, points, face_points, side)
         conditions = [
             pde(_transport, on=inside, name="equation"),
             Fit(

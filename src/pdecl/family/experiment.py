@@ -192,7 +192,10 @@ def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
     """The same, but a batch waits for its slowest φ: no more steps than `newton`, and none that would
     lower the objective by less than 1e-7 of it. For 32 φ of an untrained basis that is five
     steps for nine, and a gradient that is off by 5e-5."""
-    return replace(solver_of(experiment), rtol=3e-4, max_steps=experiment.training.newton)
+    training = experiment.training
+    return replace(
+        solver_of(experiment), rtol=3e-4, max_steps=training.newton, restarts=training.restarts
+    )
 
 
 def optimiser_of(training: Training) -> optax.GradientTransformation:

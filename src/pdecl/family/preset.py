@@ -39,7 +39,8 @@ class Training:
     - `clip`: the norm that longer gradients are shortened to; None: they are not.
     - `phis`: how many of the split "train" to draw from; 0 draws new φ in every step.
     - `solver`: the linear solver's name; `ridge` its ridge, None for its default.
-    - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems.
+    - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems; `restarts`: attempts
+      from other starts where conditions hold badly after the first, as they do for a poor basis.
     - `optimiser`: "adam", or "muon", whose steps of a matrix have singular values of one size.
     - `watched`: how many of the test φ the history's metrics are taken on.
     """
@@ -60,6 +61,7 @@ class Training:
     watched: int = 10
     optimiser: str = "adam"
     decay: tuple[float, int] | None = None
+    restarts: int = 16
 
 
 @dataclass(frozen=True)

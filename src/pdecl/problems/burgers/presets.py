@@ -24,9 +24,8 @@ def preset(method: str, name: str) -> Preset:
         if not hard:
             # A soft model sees all points, the two halves of 900, and the loss alone.
             statement, judge = {**statement, **judge, "points": 450}, {}
-        training = Training(
-            100_000, 4, 1e-3, decay=(0.9, 2000), clip=None, mean="mean", single=True, ridge=1e-9
-        )
+        plan: dict = {"decay": (0.9, 2000), "clip": None, "restarts": 0, "ridge": 1e-9}
+        training = Training(100_000, 4, 1e-3, mean="mean", single=True, **plan)
     else:
         network = Network(kind, 400, 512, 4, periodic=("x", 3))
         statement |= {"points": 1200}

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 import scipy
 
+from pdecl import Box, Fit, Problem
 from pdecl.adaptive import inverse
 from pdecl.adaptive.effort import Stop
+from pdecl.adaptive.grid import Grid
 from pdecl.adaptive.inverse import Inverse, factorise
+from pdecl.adaptive.pieces import uniform
+from pdecl.adaptive.rows import equations_of
+from pdecl.adaptive.separable import separable
 from pdecl.adaptive.stages import radau
 
 
@@ -44,6 +49,36 @@ def test_an_inverse_and_its_transpose(monkeypatch, directly, order):
         back = np.linalg.solve(whole.T, R.ravel())
         np.testing.assert_allclose(solve.transposed(R).ravel(), back, rtol=1e-6, atol=1e-8)
     assert len(near) == (0 if directly else 1)
+
+
+@pytest.mark.parametrize("names", ["xy", "xyz"])
+def test_what_separates_is_diagonalised(names):
+    """Against the matrices, with a reaction, a drift and values that are given on the faces."""
+    box = Box(**dict.fromkeys(names, (0, 1)), t=(0, 1))
+    pde = lambda u, z, k: (
+        u.d("t") + u.d("x") + k * u() - sum((1 + n) * u.d(c, c) for n, c in enumerate(names))
+    )
+    problem = Problem(
+        box,
+        [
+            Fit(pde, on=box.interior),
+            Fit(lambda u, z, k: 2 * u() - z.x, on=box.faces(*names)),
+            Fit(lambda u, z, k: u(), on=box.face(t=0)),
+        ],
+    )
+    space = Grid(equations_of(problem, np.asarray(3.0)), [uniform(2)] * len(names), 3)
+    *_, slopes = space.evaluate({"u": [np.zeros((1, space.size))] * 2}, np.zeros(1))
+    slopes = [g[0] for g in slopes]
+    apart, matrices, rng = separable(space, slopes), space.matrices(slopes), np.random.default_rng(0)
+    for shift in (5.0, 5.0 + 2.0j):
+        whole = sum(shift**a * A.toarray() for a, A in matrices.items())
+        solve, back = apart(shift)
+        r = rng.standard_normal(space.size) * (1.0 if shift == 5.0 else 1.0 - 0.3j)
+        assert solve(r).dtype == whole.dtype
+        np.testing.assert_allclose(solve(r), np.linalg.solve(whole, r), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(back(r), np.linalg.solve(whole.T, r), rtol=1e-7, atol=1e-9)
+    uneven = [g * (1 + rng.random(g.shape)) for g in slopes]
+    assert separable(space, uneven) is None
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -60,16 +60,19 @@ class Degrees(Space):
             out = out * line.table(x, orders[p])[:, self.index[u][:, p]][back]
         return out
 
-    def matrices(self, slopes: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    def matrices(
+        self, slopes: Sequence[np.ndarray], some: Sequence[int] | None = None
+    ) -> dict[int, np.ndarray]:
         """As arrays: no entry is zero."""
-        tops = np.cumsum([0] + [g.shape[0] * g.shape[1] for g in slopes])
+        some = range(len(slopes)) if some is None else some
+        tops = np.cumsum([0] + [slopes[k].shape[0] * slopes[k].shape[1] for k in some])
         out: dict[int, np.ndarray] = {}
-        for k, i in enumerate(self.reading.rest):
+        for top, k in zip(tops, some, strict=False):
             n = len(slopes[k])
-            for e, entry in enumerate(self.reading.entries[i]):
+            for e, entry in enumerate(self.reading.entries[self.reading.rest[k]]):
                 whole = out.setdefault(self.reading.march_count(entry), np.zeros((tops[-1], self.size)))
                 for r in range(slopes[k].shape[1]):
-                    rows = slice(tops[k] + r * n, tops[k] + (r + 1) * n)
+                    rows = slice(top + r * n, top + (r + 1) * n)
                     slope = slopes[k][:, r, e, None]
                     whole[rows, self.shares[entry.unknown]] += slope * self.table(k, entry)
         return out

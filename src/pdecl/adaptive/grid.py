@@ -8,10 +8,14 @@ import numpy as np
 import scipy
 
 from ..state.domain import Region
+from ..state.jet import Entry
 from ..state.rules import tensor
 from .pieces import Breaks, Pieces, Sparse
 from .rows import Equations
+from .separable import Separable, separable
 from .space import Coefficients, Space, is_inside
+
+_FEW = 300  # functions: a factorisation is as fast
 
 
 class Grid(Space):
@@ -29,6 +33,7 @@ class Grid(Space):
         self.allot({u: prod(line.size for line in lines) for u, lines in self.lines.items()})
         taken: dict[tuple, tuple] = {}
         self.points = [self._once(i, self._place(i), taken) for i in self.reading.rest]
+        self._apart: tuple[list[np.ndarray], Separable | None] | None = None
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Sparse:
         """On grids products of the coordinates' tables; elsewhere products row by row."""
@@ -100,6 +105,23 @@ class Grid(Space):
         for p, line in enumerate(self.lines[u]):
             x = _along(x, p, line.from_samples_transposed)
         return x.ravel()
+
+    def read(self, k: int, entry: Entry, coefficients: np.ndarray) -> np.ndarray:
+        """In three coordinates line by line: a table would have hundreds of entries in each row."""
+        on = self.reading.problem.conditions[self.reading.rest[k]].on
+        if len(self.axes) < 3 or not is_inside(on):
+            return super().read(k, entry, coefficients)
+        lines = [line.nodes for line in self.lines[self.unknowns[0]]]
+        orders = [entry.axes.count(a) for a in self.axes]
+        values = self.on_grid(entry.unknown, coefficients, lines, orders)
+        return values.reshape(len(coefficients), -1)
+
+    def separable(self, slopes: Sequence[np.ndarray]) -> Separable | None:
+        if len(self.axes) < 2 or self.size < _FEW:
+            return None
+        if self._apart is None or not all(map(np.array_equal, self._apart[0], slopes)):
+            self._apart = list(slopes), separable(self, slopes)
+        return self._apart[1]
 
     def pieces(self, u: str, p: int) -> int:
         return self.lines[u][p].pieces

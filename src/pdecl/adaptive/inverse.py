@@ -38,18 +38,22 @@ class Inverse:
 
     With D = S diag(ν) S⁻¹ it is a sparse complex system for each conjugate pair of eigenvalues:
     (Σ_a (ν/h)^a A_a) x̂ = (S⁻¹R)_ν,  Z = 2 Re Σ S_ν x̂_ν, and a real ν once. Large ones are solved by
-    GMRES with the inverse for a real ν of their size, which is kept in `near`.
+    GMRES with the inverse for a real ν of their size, which is kept in `near`. Instead of matrices: what
+    solves for each ν/h by itself.
     """
 
     def __init__(
         self,
-        matrices: dict[int, Any],
+        matrices: "dict[int, Any] | Callable[[complex], Both]",
         s: int,
         h: float,
         sizes: np.ndarray | None,
         near: list[Both],
     ):
         self.h, self._stages, self._factors = h, radau(s), list[Both]()
+        if not isinstance(matrices, dict):
+            self._factors = [matrices(shift / h) for shift in map(_shift, self._stages.rates)]
+            return
         shifted = lambda shift: sum(shift**a * A for a, A in matrices.items())
         rows, columns = next(iter(matrices.values())).shape
         entries = max(getattr(A, "nnz", rows * columns) for A in matrices.values())
@@ -58,7 +62,7 @@ class Inverse:
             middle = np.exp(np.log(np.abs(self._stages.rates)).mean()) / h
             near.append(factorise(shifted(middle)))
         for rate in self._stages.rates:
-            M = shifted((rate.real if is_real(rate) else rate) / h)
+            M = shifted(_shift(rate) / h)
             self._factors.append(_by_steps(M, near) if large else factorise(M, sizes))
 
     def __call__(self, R: np.ndarray) -> np.ndarray:
@@ -79,6 +83,10 @@ class Inverse:
             term = np.outer(vector, solve(y.real if once else y))
             total = total + (term.real if once else 2 * term.real)
         return total
+
+
+def _shift(rate: complex) -> complex:
+    return rate.real if is_real(rate) else rate
 
 
 def factorise(M: Any, sizes: np.ndarray | None = None) -> Both:

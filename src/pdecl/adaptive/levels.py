@@ -141,6 +141,9 @@ class Newton:
         here = [g[0] for g in slopes]
         self.effort.factorisations += 1
         self.effort.steps += 1
+        apart = self.space.separable(here)
+        if apart is not None:
+            return apart(0.0)[0]
         matrices = self.space.matrices(here)
         if not matrices:
             raise Failed("no condition depends on u")

@@ -117,18 +117,25 @@ class Space:
             v = np.empty((len(times), n, len(entries)))
             for e, entry in enumerate(entries):
                 coefficients = jets[entry.unknown][self.reading.march_count(entry)]
-                v[:, :, e] = (self.table(k, entry) @ coefficients.T).T
+                v[:, :, e] = self.read(k, entry, coefficients)
             yield i, self._at(times, self.points[k]), v.reshape(len(times) * n, -1)
 
-    def matrices(self, slopes: Sequence[np.ndarray]) -> dict[int, Any]:
+    def read(self, k: int, entry: Entry, coefficients: np.ndarray) -> np.ndarray:
+        """A jet entry's space part, (…, n), at the points of a condition."""
+        return (self.table(k, entry) @ coefficients.T).T
+
+    def matrices(
+        self, slopes: Sequence[np.ndarray], some: Sequence[int] | None = None
+    ) -> dict[int, Any]:
         """A_a = Σ over entries of diag(slope) T, for each order a of the derivative by the marched
-        coordinate: (rows, N). Slopes are (n, rows, entries)."""
-        counts = [len(g) for g in slopes for _ in range(g.shape[1])]
+        coordinate: (rows, N), of all conditions or of some. Slopes are (n, rows, entries)."""
+        some = range(len(slopes)) if some is None else some
+        counts = [len(slopes[k]) for k in some for _ in range(slopes[k].shape[1])]
         blocks: dict[int, dict[tuple[int, str], Any]] = {}
         first = 0
-        for k, i in enumerate(self.reading.rest):
+        for k in some:
             g = slopes[k]
-            for e, entry in enumerate(self.reading.entries[i]):
+            for e, entry in enumerate(self.reading.entries[self.reading.rest[k]]):
                 table = scipy.sparse.csr_matrix(self.table(k, entry))
                 here = blocks.setdefault(self.reading.march_count(entry), {})
                 many = np.diff(table.indptr)
@@ -153,7 +160,12 @@ class Space:
     def inverse(self, slopes: Sequence[np.ndarray], s: int, h: float) -> Any:
         """The solve with a slab's s stages, its slopes (n, rows, entries) held."""
         sizes = None if self.reading.marched is not None else self.row_sizes(slopes)
-        return Inverse(self.matrices(slopes), s, h, sizes, self.near)
+        apart = self.separable(slopes)
+        return Inverse(self.matrices(slopes) if apart is None else apart, s, h, sizes, self.near)
+
+    def separable(self, slopes: Sequence[np.ndarray]) -> Any:
+        """A solve for each shift in the marched coordinate that needs no factorisation; None without."""
+        return None
 
     def row_sizes(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
         """For each row the root mean square over its condition of Σ_e |g_e| ‖T_e row‖, the most that its

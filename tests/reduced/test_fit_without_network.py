@@ -8,6 +8,7 @@ import pytest
 
 import pdecl
 from pdecl.basis.networks import Modes
+from pdecl.reduced import train
 from pdecl.reduced.common import Common
 from pdecl.reduced.train import modes
 
@@ -45,6 +46,9 @@ def test_answers_for_unseen_phi_are_within_the_tolerance(solver):
     assert errors.mean() < 1e-3
     # The stated error is that of φ left out: of the size of the true one.
     assert errors.mean() < 3 * solver.error.mean + 1e-4
+    estimates = np.asarray(solution.error_estimate)
+    assert np.mean(errors < estimates) > 0.9
+    assert np.median(estimates / errors) < 20
 
 
 def test_functions_are_as_few_as_the_tolerance_asks_for(solver):
@@ -66,6 +70,27 @@ def test_a_file_answers_as_what_was_saved(solver, tmp_path):
     phis, mesh = jnp.array([0.06, 0.19]), box.mesh(5, 5)
     np.testing.assert_array_equal(loaded(phis)(mesh), solver(phis)(mesh))
     assert loaded.training == solver.training
+    np.testing.assert_array_equal(loaded(phis).error_estimate, solver(phis).error_estimate)
+
+
+def test_query_points_bring_the_values_of_the_solution(solver):
+    mesh = box.mesh(5, 5)
+    solution = solver.at_points(mesh)(jnp.array([0.06, 0.19]))
+    np.testing.assert_allclose(solution.values, solution(mesh), atol=1e-12)
+
+
+def test_a_family_without_a_small_basis_is_solved_phi_by_phi(monkeypatch):
+    monkeypatch.setattr(train, "_USELESS", 0.0)
+    solver = pdecl.fit(heat(), tolerance=1e-2, progress=False)
+    assert isinstance(solver, pdecl.reduced.Direct)
+    assert "No small basis" in str(solver)
+    phis, mesh = jnp.array([0.06, 0.19]), box.mesh(5, 5)
+    solutions = solver(phis)
+    truth = np.stack([exact(float(k), mesh[:, 0], mesh[:, 1]) for k in phis])
+    np.testing.assert_allclose(solutions(mesh), truth, atol=1e-2)
+    np.testing.assert_array_equal(solver(phis[1])(mesh), solutions(mesh)[1])
+    assert solutions.status == [pdecl.Status.SOLVED] * 2
+    assert (solutions.error_estimate <= 1e-2).all()
 
 
 def test_solutions_in_one_space_are_themselves():

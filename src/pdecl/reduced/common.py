@@ -39,6 +39,11 @@ class Common:
             self.counts.append(count)
         self.nodes = [_nodes(b, q) for b, q in zip(self.breaks, self.counts, strict=True)]
 
+    @property
+    def size(self) -> int:
+        """How many products there are."""
+        return int(np.prod([(len(b) - 1) * q for b, q in zip(self.breaks, self.counts, strict=True)]))
+
     def vector(self, solution: Adaptive) -> dict[str, np.ndarray]:
         """Orthonormal coefficients of each unknown, by interpolation at Gauss nodes."""
         out = {}

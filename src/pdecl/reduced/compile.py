@@ -45,6 +45,8 @@ _ROWS = 2.0  # rows for each function, where no number is given
 # no difference from 64 on.
 _FRONT = 0.75
 _MEASURED = 64  # held-out φ at most that an error is measured on
+_COVERED = 0.97  # of φ have errors below their estimates
+_FEW = 12
 _SHARE = 0.02  # of the stated error that the iteration may leave
 _NOT_REDUCED = (
     "this basis sees φ, so that no combinations of its functions serve for all φ: leave `functions` and "
@@ -195,6 +197,22 @@ def assemble(
 
 def measured(snapshots: Snapshots, core: Core) -> Summary:
     """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
+    return summarise(errors_of(snapshots, core)[0])
+
+
+def calibrated(snapshots: Snapshots, core: Core) -> float:
+    """What the rows' residual is multiplied by to be above the error for nearly all φ.
+
+    For those held out it is, and the more so the fewer they are: the largest of a few says little.
+    """
+    errors, left = errors_of(snapshots, core)
+    ratios = np.sort(errors / np.maximum(left, 1e-300))
+    largest = ratios[min(len(ratios), int(np.ceil(_COVERED * (len(ratios) + 1)))) - 1]
+    return float(largest * (1 + _FEW / len(ratios)))
+
+
+def errors_of(snapshots: Snapshots, core: Core) -> tuple[np.ndarray, np.ndarray]:
+    """The errors on held-out φ, and what is left of their rows."""
     numbers = snapshots.held_out[:_MEASURED]
     phis = snapshots.some(numbers)
     if core.crease is not None:  # the front as it is found online is part of the answer
@@ -218,7 +236,7 @@ def measured(snapshots: Snapshots, core: Core) -> Summary:
     errors = np.ones(len(numbers))
     if good.any():
         errors[good] = relative_l2(ours[good], full[good])
-    return summarise(errors)
+    return errors, np.asarray(found.left)
 
 
 def _phi_dependent(

@@ -25,8 +25,10 @@ from .statistics import PhiStatistics
 
 
 class Found(Outcome):
-    """What the program returns for one φ, or for a batch; `weights` are those of the whole basis."""
+    """What the program returns for one φ, or for a batch; `weights` are those of the whole basis.
+    `left`: ‖rows‖ / ‖u‖, of the rows as they are weighed."""
 
+    left: Float[Array, "*batch"] | None = None
     distance: Float[Array, "*batch"] | None = None
     values: dict[str, Float[Array, "*batch q"]] | None = None
 
@@ -75,6 +77,7 @@ class Core(eqx.Module):
             weights = found.weights if whole is None else whole @ found.weights
             return Found(
                 weights, found.code, found.iterations, found.optimality, found.violation,
+                left=self._left(system, found.weights),
                 residual=system.residuals(found.weights),
                 measured=relative_residuals(constant(system), constant(found.weights)),
                 distance=constant(self.statistics.distance(phi)),
@@ -115,6 +118,12 @@ class Core(eqx.Module):
         if so_far is None:
             so_far = first_iterate(self.statistics.start(phi, self.plan.size))
         return iterated(system, self.whitening, norm, so_far, self.rules)
+
+    def _left(self, system: System, weights: Float[Array, " r"]) -> Float[Array, ""]:
+        rows, size = system.rows(weights, "Fit"), weights if self.norm is None else self.norm @ weights
+        rows = rows if self.whitening is None else self.whitening @ rows
+        size = jnp.linalg.norm(size)
+        return constant(jnp.linalg.norm(rows) / jnp.where(size > 0, size, 1.0))
 
     def _at(
         self, phi: Any, shares: dict[str, Array], front: Float[Array, " _r"] | None

@@ -94,7 +94,9 @@ def load_compiled(
         core = _core(problem, filled["basis"], filled["held"], complete(solver), *kinds)
     except KeyError as wrong:
         raise storage.ModelFileError(f"{path}: it lacks the array {wrong}.") from wrong
-    return Compiled(core, error, experiment, recipe.get("training"))
+    known = recipe.get("calibration")
+    calibration = None if known is None else (float(known[0]), float(known[1]))
+    return Compiled(core, error, experiment, recipe.get("training"), calibration)
 
 
 class _Kind(NamedTuple):

@@ -10,8 +10,9 @@ from ..state.problem import Problem, require_problem
 from ..support.mistakes import found
 from ..train.fit import fit as fit_network
 from ..train.history import History
+from .direct import Direct
 from .solver import Compiled
-from .train import fit_reduced
+from .train import NoBasis, fit_reduced
 
 TOLERANCE, BUDGET = 1e-4, 300.0
 
@@ -23,7 +24,7 @@ def fit(
     tolerance: float = TOLERANCE,
     budget: float = BUDGET,
     progress: bool = True,
-) -> Compiled: ...
+) -> Compiled | Direct: ...
 
 
 @overload
@@ -59,11 +60,14 @@ def _without_network(
     tolerance: float = TOLERANCE,
     budget: float = BUDGET,
     progress: bool = True,
-) -> Compiled:
+) -> Compiled | Direct:
     for name, x, below in [("tolerance", tolerance, 1.0), ("budget", budget, float("inf"))]:
         if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < below:
             raise ValueError(f"fit: `{name}` must be a positive number; found {found(x)}.")
     if not isinstance(problem, Family):
         require_problem(problem, "fit")
         problem = own(problem, "problem", {})
-    return fit_reduced(problem, tolerance, budget, progress)
+    try:
+        return fit_reduced(problem, tolerance, budget, progress)
+    except NoBasis as none:
+        return Direct(problem.problem(), tolerance, none.detail, none.training)

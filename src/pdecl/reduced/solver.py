@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -22,13 +22,13 @@ from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
 from ..state.condition import require_limit
 from ..state.points import is_concrete
-from ..state.problem import Problem
+from ..state.problem import Problem, inside
 from ..support.status import Status
 from ..support.summary import Summarised
 from ..support.summary import Summary as Printed
 from .core import Core, answer
 from .save import save
-from .snapshots import rows_of
+from .snapshots import rows_of, values_of
 from .statistics import FAR
 from .validation import listed, validate
 
@@ -41,10 +41,12 @@ class CompiledSolution(Solution):
     - `values`: u at the solver's query points (`at=`), `(q,)` or `(batch, q)`; for several unknowns a
       dictionary; None without any. Called at other points, the solution runs the network there.
     - `distance`: of φ from the training φ; above 1.5 it is outside of what the solver was made for.
+    - `error_estimate`: of the relative L2 error, for a solver that `fit` made; else None.
     """
 
     values: Any = None
     distance: Any = None
+    error_estimate: Any = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +59,8 @@ class Compiled(Summarised):
       itself.
     - `at`: the query points.
     - `training`: where it was trained without a network, what that took and what was tried.
+    - `calibration`: (factor, least): an `error_estimate` is the rows' residual times the factor, so that
+      it is above nearly all errors on φ that were left out, and the solutions' own estimate more.
 
     Differentiable in φ, in forward and reverse mode, for one more factorisation and a few products.
     """
@@ -65,6 +69,7 @@ class Compiled(Summarised):
     error: Summary
     experiment: Experiment | None = None
     training: Mapping[str, Any] | None = None
+    calibration: tuple[float, float] | None = None
 
     def summary(self) -> Printed:
         problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
@@ -134,6 +139,21 @@ class Compiled(Summarised):
         _warn(solution, refused)
         return solution
 
+    def at_points(self, points: Any) -> "Compiled":
+        """The same solver with these query points `(q, d)`: its solutions bring `values` along."""
+        at, core = inside(self.core.problem, points), self.core
+        if core.modes is None:
+            raise ValueError("at_points: give the points to `compile`, `at=`, for functions that see φ.")
+        one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(core))
+        whole = eqx.filter_jit(values_of)(core.problem, core.basis, one, at)
+        values, row, column = {}, 0, 0
+        for unknown, size in core.plan.sizes:
+            functions = whole[unknown]
+            block = core.modes[row : row + functions.shape[1], column : column + size]
+            values[unknown] = functions @ block
+            row, column = row + functions.shape[1], column + size
+        return replace(self, core=replace(core, at=at, values=values))
+
     def rich(self, phi: Any, coords: Any) -> Any:
         """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""
         tolerance = float(np.clip(0.1 * self.error.mean, 1e-7, 1e-3))
@@ -143,8 +163,12 @@ class Compiled(Summarised):
     def save(self, path: str | os.PathLike[str], *, about: Mapping[str, Any] | None = None) -> None:
         """Writes one safetensors file, network included; `pdecl.load` reads it. `about`: what else its
         header says."""
-        training = {} if self.training is None else {"training": dict(self.training)}
-        save(path, self.core, self.error, self.experiment, {**training, **(about or {})})
+        known: dict[str, Any] = {}
+        if self.training is not None:
+            known["training"] = dict(self.training)
+        if self.calibration is not None:
+            known["calibration"] = self.calibration
+        save(path, self.core, self.error, self.experiment, {**known, **(about or {})})
 
     @property
     def law(self) -> Family | None:
@@ -173,6 +197,11 @@ class Compiled(Summarised):
             values = values[core.problem.unknowns[0]]
         code = judged(core.problem, found.code, found.measured, limit)
         outcome = vars(found) | {"code": code, "values": values}
+        left = outcome.pop("left")
+        if self.calibration is not None:
+            usable = jnp.isfinite(left) & (found.code <= int(Status.OVERDETERMINED))
+            factor, least = self.calibration
+            outcome["error_estimate"] = jnp.where(usable, factor * left + least, jnp.inf)
         return CompiledSolution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
 
     def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:

@@ -1,8 +1,9 @@
 """From a family to a compiled solver: solutions for φ of its law, as few of their modes as will do."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,29 @@ from ..state.problem import Problem
 from ..support.progress import late_bar
 from ..support.status import SolveError, Status
 from .common import Common
-from .compile import assemble
+from .compile import assemble, calibrated
 from .pod import TooFewDirections
 from .snapshots import Snapshots, all_fitted, take_snapshots
 from .solver import Compiled
 
 Tell = Callable[[float | None, str], None]
-_MOST, _FEWEST = 240, 16  # solutions
+_MOST, _FEWEST = 960, 16  # solutions
+_FUNCTIONS = 400  # at most that are compared
+_NUMBERS = 6e7  # that all solutions together may hold in one space
 _SOLVING = 0.6  # of the budget goes to the solutions
 _FINER = 0.1  # of the tolerance is that of the solutions
 _OWN = 0.6  # of the tolerance may be what the modes leave out
-_LOOK = (24, 48, 96, 160)  # solutions with which it is seen whether they suffice
+_LOOK = (24, 48, 96, 160, 240, 400, 640)  # solutions with which it is seen whether they suffice
 _LOOSEST = 3e-3  # tolerance of theirs that is made looser still, where the budget does not allow more
-_SIZES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+_LOOSE = 1e-4  # tolerance of theirs that is made looser, where more of them are worth more
+_USELESS = 3e-2  # an error above which functions are no solver
+_SIZES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 240, 288, 340)
+
+
+class NoBasis(SolveError):
+    """No basis that is small was found; `training` is what was tried."""
+
+    training: Mapping[str, Any] = MappingProxyType({})
 
 
 def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool) -> Compiled:
@@ -46,21 +57,39 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
         tell(_SOLVING, f"modes of {len(solutions)} solutions")
         common = Common(solutions)
         basis, weights = modes(common, [common.vector(one) for one in solutions])
+        training: dict[str, Any] = {
+            "tolerance": tolerance,
+            "solutions": len(solutions),
+            "tolerance of solutions": max(one.tolerance for one in solutions),
+            "seconds of solutions": round(solving, 1),
+            "tried": [],
+        }
+        left = float(_left_out(weights, len(problem.unknowns))[-1])
+        if left > _USELESS:
+            raise _no_basis(f"{weights.shape[1]} functions leave out {left:.1%}", training)
         snapshots = take_snapshots(problem, basis, stack(phis), weights=weights)
         made, tried = _reduced(snapshots, tolerance, lambda: seconds() > budget, tell)
+        training |= {"tried": tried, "seconds": round(seconds(), 1)}
+        if made.error.mean > _USELESS:
+            raise _no_basis(f"{made.functions} functions have errors of {made.error.mean:.1%}", training)
     size = next(iter(basis.coefficients.values())).shape[-1]
     experiment = Experiment(
         family, "hard", "default", Network("Modes", size, 0, 0, {"pieces": basis.pieces}),
         Training(0, 1, 0.0, phis=len(solutions)),
     )  # fmt: skip
-    training = {
-        "tolerance": tolerance,
-        "solutions": len(solutions),
-        "seconds": round(seconds(), 1),
-        "seconds of solutions": round(solving, 1),
-        "tried": tried,
-    }
-    return replace(made, experiment=experiment, training=training)
+    least = float(np.quantile([one.error_estimate for one in solutions], 0.9))
+    calibration = calibrated(snapshots, made.core), least
+    return replace(made, experiment=experiment, training=training, calibration=calibration)
+
+
+def _no_basis(why: str, training: dict[str, Any]) -> NoBasis:
+    error = NoBasis(
+        Status.TOLERANCE_NOT_MET, "",
+        f"No small basis was found: {why}, on φ left out. Solve each φ by itself, "
+        f"pdecl.solve(problem, phi, tolerance={training['tolerance']:g}).",
+    )  # fmt: skip
+    error.training = training
+    return error
 
 
 def why_not(family: Family) -> str | None:
@@ -85,7 +114,7 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
         sizes = np.linalg.norm(rows, axis=1, keepdims=True)
         alike = rows / np.where(sizes > 0, sizes, 1.0)
         values, left = np.linalg.eigh(alike @ alike.T)
-        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1]
+        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1][:_FUNCTIONS]
         functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
         weights[u] = rows @ functions[u]
     least = min(w.shape[1] for w in weights.values())
@@ -104,10 +133,13 @@ def _solutions(
     found: list[Adaptive] = []
     for number in range(_MOST):
         phi = take(family.sample(SPLITS["train"].seed, 1, number), 0)
-        one = _solved(problem, phi, tolerance, budget)
-        while not found and one.status.failed and tolerance < _LOOSEST:
+        judged = number < _FEWEST  # whether conditions contradict each other is seen in some
+        # The first is compiled for, and then says little of how long the others take.
+        share = budget / (_FEWEST if found else 4)
+        one = _solved(problem, phi, tolerance, share, judged)
+        while len(found) < 2 and one.status.failed and tolerance < _LOOSEST:
             tolerance *= 10
-            one = _solved(problem, phi, tolerance, budget)
+            one = _solved(problem, phi, tolerance, share, judged)
         if one.error_estimate < 10 * tolerance:
             phis.append(phi)
             found.append(one)
@@ -115,8 +147,16 @@ def _solutions(
         tell(_SOLVING * max(used, number / _MOST), f"{len(found)} solutions")
         if used > 1 or (number >= _FEWEST and len(found) < number / 2):
             break
-        if len(found) in _LOOK and _suffice(found, wanted):
-            break
+        # The first ones say how many the budget allows.
+        if len(found) == 3 and 2 * _LOOK[0] * one.seconds > budget and tolerance < wanted:
+            tolerance *= 10
+        if len(found) in _LOOK and found[-1] is one:
+            common = Common(found)
+            if _suffice(found, common, wanted) or (len(found) + 1) * common.size > _NUMBERS:
+                break
+            # Many are needed: what functions leave out will be more than the tolerance of solutions.
+            if len(found) / used < _MOST and tolerance < _LOOSE:
+                tolerance *= 10
     if len(found) < _FEWEST:
         raise SolveError(
             Status.TOLERANCE_NOT_MET, "",
@@ -128,17 +168,14 @@ def _solutions(
     return phis, found
 
 
-def _solved(problem: Problem, phi: Any, tolerance: float, budget: float) -> Adaptive:
-    one = solve_to_tolerance(
-        problem, phi, tolerance, budget / _FEWEST, progress=False, throw=False
-    )  # fmt: skip
+def _solved(problem: Problem, phi: Any, tolerance: float, budget: float, judged: bool) -> Adaptive:
+    one = solve_to_tolerance(problem, phi, tolerance, budget, False, False, judged)
     assert isinstance(one, Adaptive)
     return one
 
 
-def _suffice(solutions: list[Adaptive], tolerance: float) -> bool:
+def _suffice(solutions: list[Adaptive], common: Common, tolerance: float) -> bool:
     """Whether a few modes of these have what φ that are left out need."""
-    common = Common(solutions)
     _, weights = modes(common, [common.vector(one) for one in solutions])
     fewest = _fewest(weights, len(solutions[0].problem.unknowns), _OWN * tolerance)
     return fewest is not None and fewest <= len(solutions) // 5
@@ -167,8 +204,15 @@ def _reduced(
 
 
 def _fewest(weights: np.ndarray, unknowns: int, tolerance: float) -> int | None:
-    """How many modes of each unknown leave a mean relative error below the tolerance on every fourth φ,
-    with the modes those of the others; None where all of them do not."""
+    """How many modes of each unknown leave a mean relative error below the tolerance on φ left out; None
+    where all of them do not."""
+    small = np.flatnonzero(_left_out(weights, unknowns) <= tolerance)
+    return int(small[0]) if small.size else None
+
+
+def _left_out(weights: np.ndarray, unknowns: int) -> np.ndarray:
+    """The mean relative error that 0, 1, … modes of each unknown leave on every fourth φ, with the modes
+    those of the others."""
     out = np.arange(len(weights)) % 4 == 3
     left, whole = np.zeros((out.sum(), (~out).sum() + 1)), np.zeros((out.sum(), 1))
     for share in np.split(weights, unknowns, axis=1):
@@ -180,6 +224,4 @@ def _fewest(weights: np.ndarray, unknowns: int, tolerance: float) -> int | None:
         rest = norms[out] ** 2 - np.cumsum(np.pad(squares, ((0, 0), (1, 0))), axis=1)
         rest = np.pad(np.maximum(rest, 0.0), ((0, 0), (0, left.shape[1] - rest.shape[1])), mode="edge")
         left, whole = left + rest, whole + norms[out] ** 2
-    errors = np.sqrt(left / np.where(whole > 0, whole, 1.0)).mean(axis=0)
-    small = np.flatnonzero(errors <= tolerance)
-    return int(small[0]) if small.size else None
+    return np.asarray(np.sqrt(left / np.where(whole > 0, whole, 1.0)).mean(axis=0))

@@ -2,6 +2,7 @@
 
     make stress                                        a thousand runs and more
     python benchmarks/stress.py --only solve           what has that for its name, or in it
+    python benchmarks/stress.py --only verbs           or all commands, or all verbs
     python benchmarks/stress.py --runs 3000 --seconds 7200
 
 XLA's CPU runtime has one pool of threads, and programs whose parts wait for each other's threads stand
@@ -83,7 +84,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=1000, help="in all, at least (1000)")
     parser.add_argument("--seconds", type=float, default=2400, help="begin nothing after them (2400)")
-    parser.add_argument("--only", default="", help="what has this for its name, or in it")
+    parser.add_argument(
+        "--only", default="", help="what has this for its name, or in it; commands; verbs"
+    )
     parser.add_argument(
         "--threads", default=THREADS, type=lambda text: tuple(map(int, text.split(","))),
         metavar="2,3,4", help="of XLA's pool",
@@ -99,8 +102,11 @@ def _options() -> argparse.Namespace:
 def _planned(runs: int, only: str, threads: tuple[int, ...]) -> list[Row]:
     """One run of each command and number of threads, and the rest shared out among the verbs: those
     that take long get an eighth."""
-    exactly = [name for name in (*COMMANDS, *VERBS) if name == only]
-    chosen = exactly or [name for name in (*COMMANDS, *VERBS) if only in name]
+    names = [*COMMANDS, *VERBS]
+    exactly = {"commands": [*COMMANDS], "verbs": [*VERBS]}.get(
+        only, [name for name in names if name == only]
+    )
+    chosen = exactly or [name for name in names if only in name]
     commands = [name for name in COMMANDS if name in chosen]
     if {"report", "results"} & set(commands) and "train" not in commands:
         commands.insert(0, "train")  # these look at its run

@@ -213,6 +213,10 @@ def test_laplace_in_a_ring_by_functions_that_solve_it():
             lambda: Domain(UNIT).boundary("hole 1"),
             "no part 'hole 1'; the parts are left, right, bottom, top",
         ),
+        (
+            lambda: Domain(UNIT.name("inlet", lambda x: x[:, 0] < -1)).boundary("inlet"),
+            "'inlet' holds nowhere on the boundary; the parts are left",
+        ),
         (lambda: TIMES.face(x=0), "boundary is domain.boundary"),
         (lambda: TIMES.interior.grid(3).draw(None, 9), "no rows and columns"),
         (lambda: UNIT | Ball((0, 0, 0), 1), "2 and 3 dimensions"),
@@ -264,6 +268,21 @@ def test_what_is_wrong_with_a_surface_is_said(tmp_path):
         assert load(path, repair=True).exact == pytest.approx(1.0)
     with pytest.raises(FileNotFoundError, match="no file"):
         load(tmp_path / "none.stl")
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=0.3)
+    hollow = trimesh.Trimesh(ball.vertices, ball.faces[:, ::-1], process=False)
+    twice = trimesh.util.concatenate([box, box.copy().apply_translation((0.4, 0.3, 0.2))])
+    for mesh in (twice, trimesh.util.concatenate([box, ball])):
+        with pytest.raises(ShapeError, match=r"go round the point .* 2 times"):
+            load(saved(tmp_path, "wrong.stl", mesh))
+    path = saved(tmp_path, "right.stl", trimesh.util.concatenate([box, hollow]))
+    assert load(path).exact == pytest.approx(1 - ball.volume)
+    for scale in (0, -1, "mm"):
+        with pytest.raises(ValueError, match="`scale` must be a positive number"):
+            load(path, scale=scale)
+    for name, words in [("part.step", "no STL, PLY, OBJ or gmsh"), ("part.msh", "no mesh of gmsh")]:
+        (tmp_path / name).write_text("nothing")
+        with pytest.raises(ValueError, match=words):
+            load(tmp_path / name)
 
 
 def test_meshes_of_gmsh_keep_their_groups(tmp_path):

@@ -1,5 +1,6 @@
 """Solves to a tolerance on shapes: the true error is below the stated one, that below the tolerance."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ import pdecl
 from pdecl import Fit, Points, Problem, SolveError, Status
 from pdecl.adaptive.cells.elimination import Elimination, dissect
 from pdecl.adaptive.cells.mesh import Mesh
-from pdecl.shapes import Ball, Cuboid, Disk, Domain, Ellipse, Polygon, Rectangle
+from pdecl.shapes import (
+    Ball,
+    Cuboid,
+    Disk,
+    Domain,
+    Ellipse,
+    MovingDomain,
+    Polygon,
+    Rectangle,
+    ShapeError,
+)
 
 
 def laplacian(u, *names):
@@ -208,3 +219,39 @@ def test_equations_that_leave_a_constant_open_are_not_solved():
     pinned = Fit(lambda u, z, k: u() - 2, on=Points([[0.3, 0.1]]))
     solution = pdecl.solve(Problem(domain, [*conditions, pinned]), tolerance=1e-2, progress=False)
     np.testing.assert_allclose(solution(inside(domain, 50)), 2.0, rtol=1e-8)
+
+
+def test_a_shape_that_phi_moves_is_solved_on_as_it_is_then():
+    ring = lambda phi: Disk([0, 0], 2.0) - Disk(jnp.stack([phi[0], 0.0]), phi[1])
+    domain = MovingDomain(ring, reference=jnp.array([0.3, 1.0]))
+    conditions = [
+        Fit(lambda u, z, phi: laplacian(u), on=domain.interior),
+        Fit(lambda u, z, phi: u() - 1, on=domain.boundary("outer")),
+        Fit(lambda u, z, phi: u() - phi[2], on=domain.boundary("hole 1")),
+    ]
+    problem = Problem(domain, conditions)
+    for radius, inner in [(0.5, 0.0), (1.2, 0.5)]:
+        phi = jnp.array([0.0, radius, inner])
+        solution = pdecl.solve(problem, phi, tolerance=1e-3, progress=False)
+        x = inside(solution.problem.domain, 500)
+        truth = 1 + (1 - inner) * np.log(np.hypot(*x.T) / 2) / np.log(2 / radius)
+        np.testing.assert_allclose(solution(x), truth, atol=2e-3)
+    with pytest.raises(ShapeError, match="intersect itself"):
+        pdecl.solve(problem, jnp.array([1.5, 1.0, 0.0]), tolerance=1e-3)
+    with pytest.raises(TypeError, match="a shape that φ moves"):
+        jax.grad(lambda phi: pdecl.solve(problem, phi, tolerance=1e-3)(jnp.ones((1, 2)))[0])(phi)
+
+
+def test_units_that_differ_by_a_million_are_said_so():
+    domain = Domain(Rectangle([0, 0], [1e6, 1]))
+    conditions = [
+        Fit(lambda u, z, k: laplacian(u) + 1, on=domain.interior),
+        Fit(lambda u, z, k: u(), on=domain.boundary()),
+    ]
+    with pytest.raises(ValueError, match="in different units"):
+        pdecl.solve(Problem(domain, conditions), tolerance=1e-2)
+
+
+def test_a_query_at_nan_is_outside():
+    points = np.array([[np.nan, 0.0], [0.5, 0.0]])
+    assert Domain(Disk([0, 0], 1.0)).outside(points).tolist() == [True, False]

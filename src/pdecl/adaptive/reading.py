@@ -2,7 +2,7 @@
 conditions at ends, orders of derivatives, whether it is linear."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from ..state.domain import Region
 from ..state.jet import Entry
 from ..state.points import Points
 from ..state.problem import Problem
+from ..state.shapes.moving import MovingDomain, MovingRegion
 
 
 @dataclass
@@ -99,6 +100,18 @@ def read(problem: Problem, phi: Any) -> Reading:
         _require_parts(found)
     _require_pairs(found, [e for i in pairs for e in entries[i]])
     return found
+
+
+def fixed(problem: Problem, phi: Any) -> Problem:
+    """On the shape of this φ, where φ moves it."""
+    if not isinstance(problem.domain, MovingDomain):
+        return problem
+    domain = problem.domain.at(jax.tree.map(np.asarray, phi))
+    conditions = [
+        replace(c, on=c.on.still(domain)) if isinstance(c.on, MovingRegion) else c
+        for c in problem.conditions
+    ]
+    return Problem(domain, conditions, unknowns=problem.unknowns)
 
 
 # --- what is not solved so

@@ -1,7 +1,7 @@
 """The equations of conditions and their slopes with respect to what they read, at many points."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..state.condition import local, located
 from ..state.problem import Problem
-from .reading import Reading, read
+from .reading import Reading, fixed, read
 
 _INSIDE = 500  # points that residuals are measured at
 
@@ -23,6 +23,15 @@ class Programs:
     def __init__(self, reading: Reading):
         self.reading = reading
         self._kept: dict[tuple[str, int], Callable[..., Any]] = {}
+
+    def at(self, phi: Any) -> "Programs":
+        """The same, and compiled only once, on the shape that φ has moved, where it moves one."""
+        problem = fixed(self.reading.problem, phi)
+        if problem is self.reading.problem:
+            return self
+        other = Programs(replace(self.reading, problem=problem))
+        other._kept = self._kept
+        return other
 
     def rows(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi)` to a condition's rows and slopes at many points."""
@@ -112,7 +121,7 @@ class Equations:
 
 def equations_of(problem: Problem, phi: Any) -> Equations:
     """Programs of the last few problems are kept: another φ of the same problem compiles nothing."""
-    return Equations(_programs(_Key(problem, phi)), phi)
+    return Equations(_programs(_Key(problem, phi)).at(phi), phi)
 
 
 class _Key:

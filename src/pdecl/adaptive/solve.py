@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from ..state.points import is_concrete
 from ..state.problem import Problem
+from ..state.shapes.moving import MovingDomain
 from ..support.mistakes import found
 from ..support.progress import late_bar
 from ..support.status import SolveError, Status
@@ -54,6 +55,11 @@ def solve_to_tolerance(
         )
     _require_numbers(problem)
     if not all(map(is_concrete, jax.tree.leaves(phi))):
+        if isinstance(problem.domain, MovingDomain):
+            raise TypeError(
+                "a solve to a tolerance is not differentiated, nor traced by jit or vmap, with respect "
+                "to a shape that φ moves: call it outside, or pass a basis and no `tolerance`."
+            )
         host = lambda phi: solve_to_tolerance(problem, phi, tolerance, budget, False, throw)
         return Traced(problem, phi, host)
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.

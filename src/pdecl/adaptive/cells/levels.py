@@ -22,6 +22,7 @@ from .space import Cells, LeastSquares
 
 _MOST, _MOST_LEVELS = {2: 150_000, 3: 120_000}, 50
 _FIRST = {2: 4, 3: 3}  # cells along the shortest side
+_THINNEST = 1000  # box, in cubes of its shortest side
 _MARKED = 0.3  # of the largest rest
 
 
@@ -36,6 +37,7 @@ class Levels:
         self.reading = reading = equations.reading
         low, high = reading.shape.bounding_box
         self.d = len(low)
+        _require_compact(high - low)
         self.mesh = Mesh.uniform(np.asarray(low, float), np.asarray(high, float), _FIRST.get(self.d, 1))
         self.p = _degree(tolerance, self.d)
         self.scale = dict.fromkeys(reading.problem.unknowns, 1.0)
@@ -167,6 +169,15 @@ class Newton:
         return max(
             float(np.sqrt(volume @ (change[:, share] ** 2).sum(axis=1))) / self.space.scale[u]
             for u, share in parts
+        )
+
+
+def _require_compact(sides: np.ndarray) -> None:
+    if (ratio := float(np.prod(sides / sides.min()))) > _THINNEST:
+        words = " by ".join(f"{side:.3g}" for side in sides)
+        raise ValueError(
+            f"the shape is {words}: with cells as wide as its shortest side it would take {ratio:.0e} "
+            "of them. Are its coordinates in different units? Scale them, or pass a basis."
         )
 
 

@@ -125,7 +125,8 @@ class Domain(Box):
     def outside(self, coords: Float[ArrayLike, "n d"]) -> Bool[np.ndarray, " n"]:
         """Which points are NaN or outside, by more than a millionth of the shape's size."""
         given, dim = np.asarray(coords, float), self.shape.dim
-        near = np.asarray(self.shape.distance(given[:, :dim])) <= 1e-6 * self.shape.size
+        known = np.isfinite(given).all(axis=1)
+        near = known & (np.asarray(self.shape.distance(given[:, :dim])) <= 1e-6 * self.shape.size)
         (low, high) = np.asarray(self.bounds).T
         slack = 1e-9 * (high - low)
         between = (given >= low - slack) & (given <= high + slack)

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...support.mistakes import found
 from .patches import Patch, ShapeError, kronecker, simplices, space
 from .primitives import segment_distance
 from .shape import Primitive
@@ -46,6 +47,7 @@ class Facets(Primitive):
                 "faces are turned inside out: the volume that they go round is negative. Read the file "
                 "with repair=True, or turn the corners of each round."
             )
+        _require_simple(self.facets)
 
     def __repr__(self) -> str:
         return f"Facets({len(self.facets)} {('segments', 'triangles')[self.dim - 2]})"
@@ -146,10 +148,21 @@ def load(
     - `repair`: turns faces so that all lead out, and fills small holes.
     - `part`: what the boundary is called where the file has no names.
     """
-    path = Path(path)
+    path, kind = Path(path), Path(path).suffix.lower()
     if not path.exists():
         raise FileNotFoundError(f"load: there is no file {path}.")
-    read = _gmsh if path.suffix.lower() == ".msh" else _surface
+    if kind not in (".stl", ".ply", ".obj", ".msh"):
+        raise ValueError(f"load: {path.name} is no STL, PLY, OBJ or gmsh .msh file: convert it to one.")
+    if (
+        isinstance(scale, bool)
+        or not isinstance(scale, int | float | np.number)
+        or not 0 < scale < np.inf
+    ):
+        raise ValueError(
+            "load: `scale` must be a positive number, such as 1e-3 for millimetres; found "
+            f"{found(scale)}."
+        )
+    read = _gmsh if kind == ".msh" else _surface
     try:
         corners, names = read(path, repair)
         return Facets(corners * scale, names, part)
@@ -176,7 +189,10 @@ def _gmsh(path: Path, repair: bool) -> tuple[np.ndarray, np.ndarray]:
     """Facets of one triangle (tetrahedron) only, with the names of their physical groups."""
     import meshio
 
-    mesh = meshio.read(path)
+    try:
+        mesh = meshio.gmsh.read(path)
+    except (meshio.ReadError, ValueError, IndexError) as error:
+        raise ShapeError(f"it is no mesh of gmsh that meshio can read ({error}).") from None
     kinds = {block.type for block in mesh.cells}
     solid, facet = ("tetra", "triangle") if "tetra" in kinds else ("triangle", "line")
     if solid not in kinds:
@@ -245,6 +261,34 @@ def _require_closed(ids: np.ndarray) -> None:
             f"faces are turned inside out: at {np.sum(balance != 0)} edges neighbours run in different "
             "senses. Read the file with repair=True."
         )
+
+
+def _require_simple(corners: np.ndarray) -> None:
+    """That facets go round every place once or not at all, at points spread over their box."""
+    count = int(np.clip(2_000_000 // len(corners), 16, 256))
+    low, high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+    points = low + (high - low) * kronecker(count, corners.shape[-1])
+    turns = np.concatenate([_turns(corners, some) for some in np.array_split(points, 16)])
+    wrong = np.flatnonzero(np.abs(turns - 0.5) > 1)
+    if len(wrong):
+        raise ShapeError(
+            f"its faces go round the point {points[wrong[0]]} {turns[wrong[0]]:.0f} times: bodies "
+            "overlap, the surface cuts itself, or that of a hollow is turned inside out. Load bodies "
+            "one by one and unite them: a | b."
+        )
+
+
+def _turns(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """How often facets go round each point: the sum of the angles at which they are seen."""
+    sides = corners - points[:, None, None]
+    if corners.shape[-1] == 2:
+        (a, b), dot = np.moveaxis(sides, 2, 0), np.prod(sides, axis=2).sum(axis=-1)
+        return np.arctan2(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0], dot).sum(axis=1) / (2 * np.pi)
+    a, b, c = np.moveaxis(sides, 2, 0)
+    la, lb, lc = np.moveaxis(np.linalg.norm(sides, axis=-1), 2, 0)
+    dot = lambda x, y: np.einsum("...i,...i->...", x, y)
+    below = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb
+    return np.arctan2(dot(a, np.cross(b, c)), below).sum(axis=1) / (2 * np.pi)
 
 
 def _crosses(corners: np.ndarray) -> np.ndarray:

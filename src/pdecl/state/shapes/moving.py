@@ -93,7 +93,8 @@ class MovingDomain(Domain):
 
     def at(self, phi: Any) -> Domain:
         """The domain of one φ."""
-        shape = ask("MovingDomain: `of`", self.of, phi)
+        shape, _, misfit = _moved(self, phi)
+        self._require_fit(misfit)
         return Domain(shape, self.names[: shape.dim], None, **dict(self.ranges()[shape.dim :]))
 
     def placed(self, sets: Sequence[Points], phi: Any) -> tuple[Points, ...]:
@@ -105,12 +106,7 @@ class MovingDomain(Domain):
     def _placed(self, points: Points, phi: Any) -> Points:
         dim, data = self.shape.dim, {k: v for k, v in points.data.items() if k != "leaf"}
         y, F, misfit = _carry(self, phi, points.coords[:, :dim], points.data["leaf"])
-        fits = jnp.max(misfit) < 1e-6 * self.shape.size
-        if is_concrete(fits) and not bool(fits):
-            part = self._controls()[2][int(np.argmax(misfit))]
-            raise ShapeError(
-                f"phi makes the shape intersect itself: {part!r} is cut otherwise than in the reference."
-            )
+        fits = self._require_fit(misfit)
         cofactor = _cofactor(F)
         grown = jnp.sum(F[:, 0] * cofactor[:, 0], axis=1)
         if "normal" in data:
@@ -127,6 +123,16 @@ class MovingDomain(Domain):
             )
         weights = jnp.where(fits & ~folds, points.weights * grown, jnp.nan)
         return _with(points, jnp.concatenate([y, points.coords[:, dim:]], axis=1), weights, data)
+
+    def _require_fit(self, misfit: Any) -> Any:
+        """Whether boundary points that are carried along end on the boundary."""
+        fits = jnp.max(misfit) < 1e-6 * self.shape.size
+        if is_concrete(fits) and not bool(fits):
+            part = self._controls()[2][int(np.argmax(misfit))]
+            raise ShapeError(
+                f"phi makes the shape intersect itself: {part!r} is cut otherwise than in the reference."
+            )
+        return fits
 
     def _controls(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Points of the boundary that points inside follow, the primitive of each, and its part."""
@@ -154,6 +160,10 @@ class MovingRegion(ShapeRegion):
             leaf = jnp.argmin(near, axis=0)
         return _with(points, points.coords, points.weights, {**points.data, "leaf": leaf})
 
+    def still(self, domain: Domain) -> ShapeRegion:
+        """The same part of the domain of one φ."""
+        return ShapeRegion(domain, self.sides, self.paired, self.rule, self.parts)
+
 
 def _with(points: Points, coords: Any, weights: Any, data: dict[str, Any]) -> Points:
     return Points(coords, weights=weights, partners=points.partners, **data)
@@ -162,13 +172,7 @@ def _with(points: Points, coords: Any, weights: Any, data: dict[str, Any]) -> Po
 @partial(jax.jit, static_argnums=0)
 def _carry(domain: MovingDomain, phi: Any, x: Any, leaf: Any) -> tuple[Any, Any, Any]:
     """Where points go, the derivative of the map, and how far boundary points end from the boundary."""
-    shape = ask("MovingDomain: `of`", domain.of, phi)
-    before, after = ([leaf for leaf, _ in one.leaves()] for one in (domain.shape, shape))
-    if list(map(type, before)) != list(map(type, after)):
-        raise ShapeError(
-            "MovingDomain: `of` must make the same primitives in the same order for every φ."
-        )
-    carry = [lambda z, a=a, b=b: b.carry(a, z) for a, b in zip(before, after, strict=True)]
+    _, carry, misfit = _moved(domain, phi)
     here, of, _ = domain._controls()
     moved = _carried(carry, here, of)
 
@@ -177,7 +181,20 @@ def _carry(domain: MovingDomain, phi: Any, x: Any, leaf: Any) -> tuple[Any, Any,
         return jnp.stack([*ways, z + _followed(z, here, moved - here)])[of]
 
     F = jax.vmap(jax.jacfwd(to))(x, leaf)
-    return jax.vmap(to)(x, leaf), F, jnp.abs(shape.distance(moved))
+    return jax.vmap(to)(x, leaf), F, misfit
+
+
+def _moved(domain: MovingDomain, phi: Any) -> tuple[Shape, list, Any]:
+    """The shape of φ, how each primitive carries points, and how far they end from the boundary."""
+    shape = ask("MovingDomain: `of`", domain.of, phi)
+    before, after = ([leaf for leaf, _ in one.leaves()] for one in (domain.shape, shape))
+    if list(map(type, before)) != list(map(type, after)):
+        raise ShapeError(
+            "MovingDomain: `of` must make the same primitives in the same order for every φ."
+        )
+    carry = [lambda z, a=a, b=b: b.carry(a, z) for a, b in zip(before, after, strict=True)]
+    here, of, _ = domain._controls()
+    return shape, carry, jnp.abs(shape.distance(_carried(carry, here, of)))
 
 
 def _carried(carry: list, x: np.ndarray, leaf: np.ndarray) -> Any:

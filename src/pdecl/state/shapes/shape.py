@@ -154,9 +154,13 @@ class Shape(abc.ABC):
         known = {name for names in self.traced.names for name in names}
         for name in names:
             if name not in known:
-                raise ValueError(
-                    f"boundary: there is no part {name!r}; the parts are {', '.join(self.part_names)}."
+                given = name in dict(self.renamed())
+                words = (
+                    f"the predicate of the part {name!r} holds nowhere on the boundary"
+                    if given
+                    else f"there is no part {name!r}"
                 )
+                raise ValueError(f"boundary: {words}; the parts are {', '.join(self.part_names)}.")
         level = max(6, int(np.ceil(np.log2(n))))
         return self._cached(("on", level, names), lambda: self.traced.pool(2**level, names))
 

@@ -276,7 +276,7 @@ def test_what_is_wrong_with_a_surface_is_said(tmp_path):
             load(saved(tmp_path, "wrong.stl", mesh))
     path = saved(tmp_path, "right.stl", trimesh.util.concatenate([box, hollow]))
     assert load(path).exact == pytest.approx(1 - ball.volume)
-    for scale in (0, -1, "mm"):
+    for scale in (0, -1, np.nan):
         with pytest.raises(ValueError, match="`scale` must be a positive number"):
             load(path, scale=scale)
     for name, words in [("part.step", "no STL, PLY, OBJ or gmsh"), ("part.msh", "no mesh of gmsh")]:

@@ -133,7 +133,7 @@ def train(
     """
     folder = Path(folder)
     _require_memory(experiment)
-    _claim(folder, experiment, word)
+    claim(folder, experiment, word)
     log = _Log(folder / "log.txt")
     every = checkpoint_every or max(1, experiment.training.steps // 20)
     data = standard_data(experiment, cache, count, progress)
@@ -213,11 +213,12 @@ def keep(
     data: Dataset,
     progress: bool = True,
     word: str | None = None,
+    history: History | None = None,
 ) -> Evaluation:
-    """Evaluates a basis that was trained elsewhere into a run's folder of its own, without a history."""
+    """Evaluates a basis that was trained elsewhere into a run's folder of its own."""
     folder = Path(folder)
-    _claim(folder, trained.experiment, word)
-    History().save(folder / "history.json")
+    claim(folder, trained.experiment, word)
+    (history or History()).save(folder / "history.json")
     trained.save(folder / "model.safetensors")
     found = assess(trained, folder, data, progress)
     trained.save(folder / "model.safetensors", about=errors_of(found))
@@ -287,7 +288,7 @@ def standard_data(
     return data if grid in (None, law.grid_of(data.phi)) else datasets.on_grid(data, grid)
 
 
-def _claim(folder: Path, experiment: Experiment, word: str | None) -> None:
+def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None:
     """Writes the configuration, or checks that the folder is of the same experiment and unfinished."""
     config, problem = folder / "config.json", problem_of(experiment)
     if config.is_file():

@@ -26,9 +26,11 @@ def environment() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """As it was typed; a source tree that is not installed runs it as `python -m pdecl_cli`."""
+    """As it was typed, but for where the program is; a source tree that is not installed runs it as
+    `python -m pdecl_cli`."""
     program = Path(sys.argv[0])
-    name = "pdecl" if program.parts[-2:] == ("pdecl_cli", "__main__.py") else program.name
+    name = f"python {'/'.join(program.parts[-2:])}" if program.suffix == ".py" else program.name
+    name = "pdecl" if program.parts[-2:] == ("pdecl_cli", "__main__.py") else name
     return " ".join([name, *sys.argv[1:]])
 
 

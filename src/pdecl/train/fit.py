@@ -121,7 +121,7 @@ def fit(
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
     solver = GaussNewton(restarts=0) if solver is None else complete(solver)
-    step = _make_step(rest, optimiser, solver, method, batch, mean, fitted_too, single)
+    step = make_step(rest, optimiser, solver, method, batch, mean, fitted_too, single)
     problems = (problem, judge)
 
     state, done, history = (parameters, optimiser.init(parameters)), 0, History()
@@ -230,7 +230,7 @@ class _Report(eqx.Module):
     phi: Any
 
 
-def _make_step(
+def make_step(
     rest: Any,
     optimiser: optax.GradientTransformation,
     solver: GaussNewton,

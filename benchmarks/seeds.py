@@ -55,7 +55,8 @@ def main() -> None:
         claim(folder, experiment)
     data = standard_data(first, options.cache, options.count, progress=False)
     tell("references are there")
-    runs = train(experiments, data, options.seconds, options.watches, tell)
+    left = options.seconds - (time.perf_counter() - began)
+    runs = train(experiments, data, left, options.watches, tell)
     for folder, experiment, (basis, history) in zip(folders, experiments, runs, strict=True):
         found = keep(Trained(experiment, basis), folder, data, progress=False, history=history)
         tell(f"{folder}: {len(history.loss)} steps, error {found.errors.mean():.3%}")
@@ -95,7 +96,7 @@ def train(
             raise SystemExit(f"a loss or a gradient is not finite, in the steps from {done} to {until}")
         for k, history in enumerate(histories):
             history.loss += losses[:, k].tolist()
-            history.seconds += np.linspace(before, spent, until - done + 1)[1:].tolist()
+            history.seconds += np.linspace(before, spent, until - done + 1)[1:].round(4).tolist()
             history.compiling = history.compiling or spent
         done = until
     observe()

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable
 from html import escape, unescape
 from pathlib import Path
@@ -101,7 +102,20 @@ def on_post_template(output_content: str, template_name: str, config: Any) -> st
 
 
 def _formula(match: re.Match[str], display: str) -> str:
-    return convert(unescape(match.group(1)).strip(), display=display)
+    """MathML Core has no attribute for script letters: they are characters of their own."""
+    made = convert(unescape(match.group(1)).strip(), display=display)
+    made = made.replace("<mo>&#x02016;</mo>", '<mo stretchy="false" lspace="0" rspace="0">‖</mo>')
+    return re.sub(r'<mi mathvariant="(script|double-struck)">(\w)</mi>', _lettered, made)
+
+
+def _lettered(match: re.Match[str]) -> str:
+    kind = match.group(1).upper()
+    for name in (f"MATHEMATICAL {kind} CAPITAL {match.group(2)}", f"{kind} CAPITAL {match.group(2)}"):
+        try:
+            return f"<mi>{unicodedata.lookup(name)}</mi>"
+        except KeyError:
+            continue
+    return match.group(0)
 
 
 def _place(name: str) -> Path:

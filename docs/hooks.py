@@ -8,10 +8,12 @@ and links out of this folder.
   becomes its name.
 """
 
+import ast
 import json
 import os
 import re
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable
 from html import escape, unescape
@@ -27,6 +29,7 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "src")]
 
 import gallery  # noqa: E402
 
+_IMPORT = re.compile(r"^from _shared import (.+)\n", re.MULTILINE)
 _LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
 _ELSEWHERE = "repository/"  # pages of files that are not in this folder
 
@@ -148,6 +151,9 @@ def _example(example: gallery.Example, result: dict[str, Any]) -> str:
     printed = result.get("printed", "").strip()
     if printed:
         parts.append(f"It printed\n\n```text\n{printed}\n```")
+    for source in _shared(example):
+        code = textwrap.indent(f"```python\n{source}\n```", "    ")
+        parts.append(f'??? note "What it takes from _shared.py"\n\n{code}')
     parts.append(f"[As a notebook]({example.name}.ipynb) · [all examples](index.md)")
     return "\n\n".join(parts) + "\n"
 
@@ -190,9 +196,26 @@ def _notebook(example: gallery.Example) -> str:
             "execution_count": None,
         }
 
-    cells = [cell("text", f"# {example.title}"), *(cell(*c) for c in example.cells)]
+    shared = _shared(example)
+    alone = ((sort, _IMPORT.sub("", text)) for sort, text in example.cells)
+    cells = [cell("text", f"# {example.title}"), *(cell("code", text) for text in shared if text)]
+    cells += [cell(*one) for one in alone]
     head = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": head, "cells": cells}, indent=1)
+
+
+def _shared(example: gallery.Example) -> tuple[str, ...]:
+    """The imports of _shared.py and the functions that an example takes from there; nothing if none."""
+    found = _IMPORT.search(example.code)
+    if found is None:
+        return ()
+    source = (ROOT / "examples" / "gallery" / "_shared.py").read_text()
+    body = ast.parse(source).body
+    imports = [ast.get_source_segment(source, one) for one in body if isinstance(one, ast.Import)]
+    wanted = found.group(1).split(", ")
+    functions = [one for one in body if isinstance(one, ast.FunctionDef) and one.name in wanted]
+    parts = [ast.get_source_segment(source, one) or "" for one in functions]
+    return ("\n".join(["from typing import Any", *map(str, imports), "", *parts]),)
 
 
 # --- the API

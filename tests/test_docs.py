@@ -1,5 +1,6 @@
 """The documentation builds, leads nowhere dead, and names everything that is public."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,11 +8,22 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import pdecl
 
 ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: Path) -> list[str]:
+    """The code of a page that is not marked as a fragment."""
+    return [code for code in BLOCK.findall(page.read_text()) if not code.startswith("# fragment")]
+
+
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +68,23 @@ def test_pages_need_no_network(site):
 def test_formulas_are_set(site):
     assert "<math" in (site / "gallery" / "wave.html").read_text()
     assert not any("arithmatex" in path.read_text() for path in site.rglob("*.html"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(page))
+    # At the lowest tolerance a page shows what it says; the gallery is where figures come from.
+    code = re.sub(r"tolerance=1e-\d+", "tolerance=1e-2", code)
+    exec(compile(code, str(page), "exec"), {"jax": jax, "jnp": jnp, "pdecl": pdecl})
+
+
+def test_every_example_is_a_notebook_too(site):
+    for example in (ROOT / "examples" / "gallery").glob("[!_]*.py"):
+        notebook = json.loads((site / "gallery" / f"{example.stem}.ipynb").read_text())
+        cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        code = "\n".join(cells)
+        assert "import pdecl" in code
+        assert "_shared" not in code
+        assert ("def relative_error" in code) == ("relative_error(" in code)
+        compile(code, example.name, "exec")

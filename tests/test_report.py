@@ -16,9 +16,10 @@ from pdecl.family import named
 from pdecl.family.experiment import Experiment, basis_of, law_of
 from pdecl.family.presets import preset
 from pdecl.family.trained import Trained
-from pdecl.report import learned, studies
+from pdecl.report import learned, results, studies
 from pdecl.report.reduced import Reduced, directions, gram_of, values_at
 from pdecl.report.runs import Run
+from pdecl.report.words import percent
 from pdecl.train.history import History, training_curves
 
 TINY = report.Effort(
@@ -153,7 +154,7 @@ def test_page_stands_alone(written):
     folder, text = written
     page = Page(text)
     assert not re.search(r"https?:|<script|@import|url\(", text)
-    assert len(page.images) == len(list(folder.glob("*.png"))) == 6
+    assert len(page.images) == len(list(folder.glob("*.png"))) == 7
     assert all(image["src"].startswith("data:image/png;base64,") for image in page.images)
     assert all(len(image["alt"]) > 20 for image in page.images)
     for link in page.links:
@@ -215,6 +216,36 @@ def test_a_run_that_was_not_evaluated_is_reported_as_such(tmp_path):
     for words in ("not evaluated", "Heat maps: none", "Curves: no metrics", "there is no hard run"):
         assert words in text
     assert not list((tmp_path / "out").glob("*.png"))
+
+
+def first_screen(text: str) -> str:
+    return text.partition("<body>")[2].partition("<nav")[0]
+
+
+def test_page_begins_with_errors_a_picture_and_what_is_known_without_a_reference(tmp_path):
+    run = made(tmp_path / "run", "convection")
+    run.evaluation["bounds"] = {"kind": "bound", "norm": "L2", "relative": [0.04] * 5 + [1e-9]}
+    soft = results.collect(made(tmp_path / "soft", "convection", "soft"))
+    alone = report.write([run], tmp_path / "alone", studies=False, progress=False)
+    index = report.write([run], tmp_path / "out", studies=False, progress=False, kept=[soft])
+    text = index.read_text()
+    begin = first_screen(text)
+    assert "how many times smaller than the paper" in begin
+    assert "proved: ≤ 4.0%; holds for 5 of 6" in begin
+    assert percent(soft["evaluation"]["error"]["mean"]) in begin
+    assert "no soft run" in alone.read_text()
+    assert "no soft run" not in text
+    assert "missing" not in begin
+    assert_drawn(tmp_path / "out" / "front.png")
+    curves = json.loads((tmp_path / "out" / "data" / "convection-quick-curves.json").read_text())
+    assert set(curves["watched"]) == {"hard", "soft"}
+
+
+def test_kept_results_of_other_settings_are_left_out(tmp_path):
+    run = made(tmp_path / "run", "convection")
+    other = results.collect(made(tmp_path / "other", "burgers", "soft"))
+    text = report.write([run], tmp_path / "out", studies=False, progress=False, kept=[other]).read_text()
+    assert "Burgers, preset quick" not in text
 
 
 def test_folders_of_others_are_left_alone_and_ours_are_replaced(tmp_path):

@@ -77,6 +77,8 @@ precision = A.T @ A / noise**2 + 4 * walk.T @ walk
 mean = np.linalg.solve(precision, A.T @ measured / noise**2)
 sd = np.sqrt(np.diag(np.linalg.inv(precision)))
 error = relative_error(mean, true_flux(np.asarray(times)))
+inside_band = np.mean(np.abs(mean - true_flux(np.asarray(times))) < 2 * sd)
+print(f"{inside_band:.0%} of the values are within two deviations of the true flux")
 fig, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axes.plot(np.arange(steps + 1) * h, true_flux(np.arange(steps + 1) * h), "k:", label="true flux")
 axes.errorbar(times, mean, 2 * sd, label="found, ± 2 deviations")

@@ -10,7 +10,8 @@
 # $$u_t = 0.02\,u_{xx}, \qquad u(x,0) = \sum_{j=1}^{8} \varphi_j \sin j\pi x .$$
 #
 # Diffusion forgets the fine parts first: the answer has to say which parts it knows. The problem is linear in φ, so one derivative of the
-# layer gives the whole posterior.
+# layer gives the whole posterior. The last of eight modes arrives with a five-hundredth of its height, below the noise:
+# the error below is what no method can know, and the band says so.
 
 # %%
 import jax
@@ -60,6 +61,16 @@ precision = A.T @ A / noise**2 + np.diag(1 / np.asarray(prior) ** 2)
 mean = np.linalg.solve(precision, A.T @ measured / noise**2)
 sd = np.sqrt(np.einsum("ij,ij->i", waves @ np.linalg.inv(precision), waves))
 error = relative_error(waves @ mean, waves @ truth)
+print("j      true    found   ±")
+for j in range(8):
+    print(f"{j + 1}   {truth[j]:7.3f} {mean[j]:7.3f}   {np.sqrt(np.linalg.inv(precision)[j, j]):.3f}")
+print(
+    f"the start is within two deviations on {np.mean(np.abs(waves @ (mean - truth)) <= 2 * sd):.0%} of the rod"
+)
+without_noise = np.linalg.solve(A.T @ A, A.T @ clean)
+print(
+    f"error of all modes from data without noise: {relative_error(waves @ without_noise, waves @ truth):.1e}"
+)
 fig, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axes.plot(x, waves @ truth, "k:", label="true start")
 axes.plot(x, waves @ mean, label="found")

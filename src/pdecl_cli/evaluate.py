@@ -20,6 +20,9 @@ def evaluate(
     truth: Annotated[
         bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
     ] = False,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
+    ] = False,
     source: Annotated[
         Path | None,
         typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
@@ -74,10 +77,10 @@ def evaluate(
             resumes(f"Reference solutions are kept in {cache}; the same command measures anew.")
         if out is not None:
             word = problem or word_of(find(model).parent) or trained.experiment.problem
-            found = keep(trained, out, data, not as_json, word)
+            found = keep(trained, out, data, not as_json, word, bound=bound)
         else:
             with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
-                found, _ = evaluate_on(trained, data, tell)
+                found, _ = evaluate_on(trained, data, tell, bound)
     plain = found.as_dict()
     if as_json:
         print_json({"model": model, "problem": trained.law.name, **plain})
@@ -98,7 +101,18 @@ def measured(plain: dict[str, Any]) -> list[tuple[str, str]]:
             (f"from {name}", f"{other['mean']:.4%} (max {other['max']:.3%})")
             for name, other in plain["beside"].items()
         ),
+        *_bounds(plain),
         ("residual", f"{plain['residual_loss']:.4g}"),
         ("time", f"{1e3 * plain['seconds_per_phi']:.3g} ms for one φ, all nodes"),
         ("status", ", ".join(f"{n} {s}" for s, n in plain["statuses"].items())),
     ]
+
+
+def _bounds(plain: dict[str, Any]) -> list[tuple[str, str]]:
+    found = plain.get("bounds")
+    if found is None:
+        return []
+    pairs = list(zip(plain["errors"], found["relative"], strict=True))
+    within = sum(error <= limit for error, limit in pairs)
+    largest = max(limit for _, limit in pairs)
+    return [(found["kind"], f"{largest:.4%} at most; {within} of {len(pairs)} errors are within theirs")]

@@ -16,6 +16,10 @@ def report(
         typer.Argument(help="Folders of runs, or folders that hold some.", show_default=False),
     ],
     problem: Problem = None,
+    kept: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results that `pdecl results` kept, to stand beside the runs."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The report's folder.")] = Path("report"),
     studies: Annotated[
         bool,
@@ -36,8 +40,10 @@ def report(
     with explaining():
         from pdecl import report as reports
         from pdecl.family import resolve
+        from pdecl.report import results
         from pdecl.report import runs as run_folders
 
+        beside = [] if kept is None else [results.read(path) for path in sorted(kept.glob("*.json"))]
         folders, own = run_folders.find(runs), None if problem is None else resolve(problem)
         resumes(f"Some pictures may be in {out}; the same command writes the report anew.")
         page = reports.write(
@@ -45,6 +51,7 @@ def report(
             out,
             studies=studies,
             progress=not as_json,
+            kept=beside,
         )
     if as_json:
         print_json({"page": str(page), "runs": [str(folder) for folder in folders]})

@@ -37,6 +37,8 @@ from .record import ErrorBound
 Reference = Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
 # A richer solve must leave residuals smaller by this, or its distance is no measure of the error.
 MARKEDLY = 3.0
+# A handful of functions needs as few points to be solved for; a mean square over so few is none.
+_FEWEST = 400
 
 
 class Estimator(eqx.Module):
@@ -109,7 +111,7 @@ def calibrate(
     _require(problem, count, quantile)
     size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
     point_key, network_key = jr.split(key)
-    points = problem.draw(2 * size, point_key)
+    points = problem.draw(max(2 * size, _FEWEST), point_key)
     # How well a basis does is measured here, not judged: a φ without an answer is left out.
     plain = {"throw": False, "residual_limit": None, **options}
     in_basis = lambda basis: jax.vmap(lambda phi: solve(problem, basis, phi, **plain))(phis)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..error import ErrorBound
 from ..layer.solution import Solution
 from ..support.status import Status
 from . import phi as phis
@@ -26,6 +27,7 @@ class Evaluation:
     - `residuals`: sum of squares of the PDE's residual over the interior nodes.
     - `statuses`: how many solves ended how.
     - `seconds`: per φ, warm, for the solve and the values at all nodes.
+    - `bounds`: of the errors, proved or estimated, where they were asked for.
     """
 
     errors: np.ndarray
@@ -34,13 +36,14 @@ class Evaluation:
     statuses: dict[str, int]
     seconds: float
     reference: str = ""
+    bounds: ErrorBound | None = None
 
     @property
     def residual_loss(self) -> float:
         return float(np.mean(self.residuals))
 
     def as_dict(self) -> dict[str, Any]:
-        return {
+        found = {
             "error": summarise(self.errors).as_dict(),
             "residual_loss": self.residual_loss,
             "beside": {name: summarise(values).as_dict() for name, values in self.beside.items()},
@@ -50,14 +53,23 @@ class Evaluation:
             "errors": self.errors.tolist(),
             "residuals": self.residuals.tolist(),
         }
+        if self.bounds is not None:
+            relative = np.asarray(self.bounds.relative).tolist()
+            about = {"kind": self.bounds.kind, "norm": self.bounds.norm}
+            found["bounds"] = {**about, "relative": relative}
+        return found
 
 
 def evaluate(
-    trained: Trained, data: Dataset, progress: Callable[[int], None] | None = None
+    trained: Trained,
+    data: Dataset,
+    progress: Callable[[int], None] | None = None,
+    bound: bool = False,
 ) -> tuple[Evaluation, Any]:
-    """The evaluation on a dataset, and the solutions on its grid."""
+    """The evaluation on a dataset, with a `bound` of each error if asked for, and the solutions on its
+    grid."""
     together = min(trained.law.evaluate_batch, data.count)
-    fields, residuals, codes, seconds = [], [], [], []
+    fields, residuals, codes, seconds, bounds = [], [], [], [], []
     for start in range(0, data.count, together):
         phi = phis.take(data.phi, slice(start, start + together))
         solution, field, taken = _timed(trained, phi)
@@ -65,6 +77,8 @@ def evaluate(
         fields.append(field)
         codes.append(np.asarray(solution.code))
         residuals.append(trained.law.residual_on(solution, nodes_of(trained, phi)))
+        if bound:
+            bounds.append(trained.bound(solution, throw=False))
         if progress is not None:
             progress(phis.count(phi))
     # The first batch compiled, and so did a smaller last one; without others the first is solved again.
@@ -79,6 +93,7 @@ def evaluate(
         statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
         seconds=float(np.median(warm)),
         reference=data.reference,
+        bounds=phis.joined(bounds) if bounds else None,
     )
     return evaluation, found
 

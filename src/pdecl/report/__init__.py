@@ -20,7 +20,7 @@ from ..support.environment import versions
 from ..support.figures import drawing, save
 from ..support.files import replacing
 from ..support.progress import counting_bar
-from . import curves, fields, learned, words
+from . import curves, fields, front, learned, words
 from . import studies as computing
 from .collect import collect
 from .data import plain
@@ -45,41 +45,53 @@ def write(
     folder: str | os.PathLike[str],
     studies: bool | Effort = True,
     progress: bool = True,
+    kept: Sequence[Result] = (),
 ) -> Path:
     """Writes the report of runs into a folder and returns the path of its index.html.
 
     - `runs`: from `runs.read`, hard and soft, of any problems, presets and seeds. What is missing for
-      a figure is said in its place.
+      a figure is said at the end.
     - `folder`: new, empty, or of an earlier report, which is replaced.
     - `studies`: whether to compute with the trained models (points used and not used, interpolation,
       trade-off), which takes minutes; an `Effort` says how much.
+    - `kept`: results of other runs, from `results.read`; those of a problem and preset of `runs` stand
+      beside them in tables and curves.
     """
     if not runs:
         raise ReportError("a report needs at least one run.")
     folder = Path(folder)
     before = _claim(folder)
     effort = studies if isinstance(studies, Effort) else Effort() if studies else None
-    gathered = [(run, collect(run)) for run in runs]
-    results = [result for _, result in gathered]
-    written, pictures, sections = [], {}, [_tables_section(results)]
+    own = [collect(run) for run in runs]
+    there = {_setting(result) for result in own}
+    beside = [result for result in kept if _setting(result) in there]
+    gathered: Gathered = [*zip(runs, own, strict=True), *((None, result) for result in beside)]
+    results = [*own, *beside]
+    written, pictures, sections, missing = [], {}, [], []
+    plan = [(_front_section(own, kept), [_front(runs)]), *_planned(gathered, effort)]
     with drawing(), counting_bar("drawing the report", None, progress) as tell:
-        for section, makers in _planned(gathered, effort):
-            missing, exhibits = list(section.missing), []
+        for section, makers in plan:
+            missing += [f"{section.title}. {reason}" for reason in section.missing]
+            exhibits = []
             for make in makers:
                 try:
                     exhibit = make()
                 except _Missing as reason:
-                    missing.append(str(reason))
+                    missing.append(f"{section.title}. {reason}")
                     continue
                 written += _write_exhibit(folder, exhibit)
                 pictures[exhibit.name] = (folder / f"{exhibit.name}.png").read_bytes()
                 exhibits.append(_without_picture(exhibit))
                 tell(1)
-            sections.append(Section(section.name, section.title, section.about, missing, (), exhibits))
+            sections.append(replace(section, missing=(), exhibits=exhibits))
+    tables, unknown = _tables_section(results)
+    opening, *sections = [sections[0], tables, *sections[1:]]
+    if missing or unknown:
+        sections.append(Section("missing", "What is not here", missing=[*unknown, *missing]))
     written.append(_write_json(folder, "data/results.json", results))
     index = folder / "index.html"
     with replacing(index) as temporary:
-        temporary.write_text(page("pdecl report", _introduction(results), sections, pictures), "utf-8")
+        temporary.write_text(page(opening, _introduction(results), sections, pictures), "utf-8")
     _finish(folder, before, [*written, "index.html"])
     return index
 
@@ -88,7 +100,7 @@ class _Missing(Exception):
     """Why a figure is not there."""
 
 
-Gathered = Sequence[tuple[Run, Result]]
+Gathered = Sequence[tuple[Run | None, Result]]
 Maker = Callable[[], Exhibit]
 
 
@@ -119,12 +131,16 @@ def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Sectio
 
 
 def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort | None) -> list[Maker]:
-    firsts = {method: found[0][0] if found else None for method, found in by_method.items()}
+    firsts = {m: next((run for run, _ in found if run), None) for m, found in by_method.items()}
     results = {method: [result for _, result in found] for method, found in by_method.items()}
     hard = firsts["hard"]
     family = next(run for run in firsts.values() if run is not None).experiment.family
     shown = [words.about(found) for found in results.values() if found]
-    shown_firsts = [words.about(found[:1]) for found in results.values() if found]
+    shown_firsts = [
+        words.about([next(result for run, result in found if run)])
+        for method, found in by_method.items()
+        if firsts[method]
+    ]
     makers = [
         *[
             _maker(
@@ -196,7 +212,29 @@ def _trade_off(name: str, hard: Run, effort: Effort) -> Exhibit:
     return learned.trade_off_chart(name, computing.trade_off(hard, effort))
 
 
-def _tables_section(results: Sequence[Result]) -> Section:
+def _setting(result: Result) -> tuple[str, str]:
+    return result["experiment"]["problem"], result["experiment"]["preset"]
+
+
+def _front_section(own: Sequence[Result], kept: Sequence[Result]) -> Section:
+    told = front.headline(own)
+    names = ", ".join(words.title(problem) for problem in problems(own))
+    table = front.errors(own, kept)
+    return Section("front", f"pdecl: {names}", [told] * bool(told), tables=[table] * bool(table.rows))
+
+
+def _front(runs: Sequence[Run]) -> Maker:
+    def made() -> Exhibit:
+        exhibit = front.gallery(runs)
+        if exhibit is None:
+            raise _Missing("Solutions: none of these runs was evaluated; see `pdecl evaluate`.")
+        return exhibit
+
+    return made
+
+
+def _tables_section(results: Sequence[Result]) -> tuple[Section, list[str]]:
+    """The tables, and what they lack."""
     there = problems(results)
     absent = [words.title(name) for name in shipped() if name not in there]
     told = absent and set(there) & set(shipped())
@@ -205,14 +243,13 @@ def _tables_section(results: Sequence[Result]) -> Section:
     if race is None:
         missing.append("Hard against soft: no hard and soft runs of one problem and preset to compare.")
     tables = [overview(results)] + ([race] if race else [])
-    return Section("tables", "Results over seeds, beside the paper's", (), missing, tables)
+    return Section("tables", "Results over seeds, beside the paper's", tables=tables), missing
 
 
 def _introduction(results: Sequence[Result]) -> list[str]:
     told = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
-    names = ", ".join(words.title(problem) for problem in problems(results))
     return [
-        f"{words.counted(len(results), 'run', 'runs')} of {names}. A network proposes N functions. "
+        f"From {words.counted(len(results), 'run', 'runs')}. A network proposes N functions. "
         "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "
         "new φ. Soft: the network proposes ω itself, and the PDE is a penalty.",
         f"Written with {told}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "

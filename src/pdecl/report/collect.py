@@ -7,7 +7,17 @@ from .data import plain
 from .runs import Run
 
 FORMAT = 1
-_SHORT = ("error", "residual_loss", "beside", "statuses", "seconds_per_phi", "count", "origin", "device")
+_SHORT = (
+    "error",
+    "residual_loss",
+    "beside",
+    "bounds",
+    "statuses",
+    "seconds_per_phi",
+    "count",
+    "origin",
+    "device",
+)
 
 
 def collect(run: Run) -> dict[str, Any]:

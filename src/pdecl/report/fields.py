@@ -34,7 +34,7 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
     if len(shown) == 2:
         own = difference_limits(shown["hard"]["difference"])
         rows.append(("hard − target,\nown scale", shown["hard"]["difference"], DIFFERENCE, own))
-    view = _view(run, target)
+    view = view_of(run, target)
     height = 2.75 if view.square else 2.35
     figure = new_figure(2.55 * len(target) + 1.3, height * len(rows) + 0.5)
     axes = figure.subplots(len(rows), len(target), squeeze=False, sharex=True)
@@ -70,7 +70,7 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
     )
 
 
-def _view(run: Run, target: np.ndarray) -> View:
+def view_of(run: Run, target: np.ndarray) -> View:
     """Of arrays on the grid that the run was evaluated on."""
     family = law_of(run.experiment)
     standard = family.coordinates(family.sample(0, 1))

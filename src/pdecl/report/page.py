@@ -28,13 +28,21 @@ class Section:
 
 
 def page(
-    title: str, introduction: Sequence[str], sections: Sequence[Section], pictures: Mapping[str, bytes]
+    front: Section,
+    introduction: Sequence[str],
+    sections: Sequence[Section],
+    pictures: Mapping[str, bytes],
 ) -> str:
-    """The whole document; `pictures` has the PNG of each exhibit by name."""
+    """The whole document, which begins with `front`; `pictures` has the PNG of each exhibit by name."""
+    title = escape(front.title)
     contents = "\n".join(
         f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections
     )
-    body = "\n".join(_section(section, pictures) for section in sections)
+    body = "\n".join(
+        f'<section id="{section.name}">\n<h2>{escape(section.title)}</h2>\n'
+        f"{_inside(section, pictures)}\n</section>"
+        for section in sections
+    )
     paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in introduction)
     return f"""<!doctype html>
 <html lang="en">
@@ -42,12 +50,13 @@ def page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
+<title>{title}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
 <header>
-<h1>{escape(title)}</h1>
+<h1>{title}</h1>
+{_inside(front, pictures)}
 {paragraphs}
 <nav aria-label="Contents">
 <ul>
@@ -63,8 +72,8 @@ def page(
 """
 
 
-def _section(section: Section, pictures: Mapping[str, bytes]) -> str:
-    parts = [f'<section id="{section.name}">', f"<h2>{escape(section.title)}</h2>"]
+def _inside(section: Section, pictures: Mapping[str, bytes]) -> str:
+    parts = []
     if section.about:
         parts.append(
             '<ul class="about">' + "".join(f"<li>{escape(t)}</li>" for t in section.about) + "</ul>"
@@ -72,7 +81,7 @@ def _section(section: Section, pictures: Mapping[str, bytes]) -> str:
     parts += [f'<p class="missing">{escape(text)}</p>' for text in section.missing]
     parts += [_table(table) for table in section.tables]
     parts += [_figure(exhibit, pictures[exhibit.name]) for exhibit in section.exhibits]
-    return "\n".join([*parts, "</section>"])
+    return "\n".join(parts)
 
 
 def _table(table: Table) -> str:
@@ -100,11 +109,11 @@ def _figure(exhibit: Exhibit, png: bytes) -> str:
 
 _STYLE = """
 :root {
-  --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --back: #ffffff; --link: #0b5cad; --note: #fff6e0;
+  --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --back: #ffffff; --link: #0b5cad;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ink: #e6e9ed; --soft: #a3adb8; --line: #39414a; --back: #15181c; --link: #7ab8ff; --note: #3a3117;
+    --ink: #e6e9ed; --soft: #a3adb8; --line: #39414a; --back: #15181c; --link: #7ab8ff;
   }
 }
 * { box-sizing: border-box; }
@@ -119,7 +128,7 @@ h3 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 a { color: var(--link); }
 nav ul { padding-left: 1.2rem; margin: .4rem 0; }
 .about { color: var(--soft); padding-left: 1.2rem; font-size: .93rem; }
-.missing { background: var(--note); border-radius: 6px; padding: .5rem .8rem; font-size: .93rem; }
+.missing { color: var(--soft); font-size: .93rem; }
 .caption, figcaption { color: var(--soft); font-size: .9rem; margin: .6rem 0; }
 .files { display: block; font-size: .82rem; margin-top: .2rem; }
 .wide { overflow-x: auto; }

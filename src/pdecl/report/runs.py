@@ -214,13 +214,14 @@ def keep(
     progress: bool = True,
     word: str | None = None,
     history: History | None = None,
+    bound: bool = False,
 ) -> Evaluation:
     """Evaluates a basis that was trained elsewhere into a run's folder of its own."""
     folder = Path(folder)
     claim(folder, trained.experiment, word)
     (history or History()).save(folder / "history.json")
     trained.save(folder / "model.safetensors")
-    found = assess(trained, folder, data, progress)
+    found = assess(trained, folder, data, progress, bound)
     trained.save(folder / "model.safetensors", about=errors_of(found))
     return found
 
@@ -242,10 +243,12 @@ def folder_name(experiment: Experiment) -> str:
     return "-".join([experiment.problem, *["soft"] * (method == "soft"), *[str(seed)] * (seed > 0)])
 
 
-def assess(trained: Trained, folder: Path, data: Dataset, progress: bool = True) -> Evaluation:
+def assess(
+    trained: Trained, folder: Path, data: Dataset, progress: bool = True, bound: bool = False
+) -> Evaluation:
     """Evaluates on test data and writes it beside the model."""
     with counting_bar(f"evaluating {trained.law.name}", data.count, progress) as tell:
-        found, fields = evaluate(trained, data, tell)
+        found, fields = evaluate(trained, data, tell, bound)
     about: dict[str, Any] = {"count": data.count, "origin": data.origin, "device": device()}
     if trained.answer is not None:
         about["training"] = trained.answer.training

@@ -4,10 +4,11 @@
     python benchmarks/bounds.py convection=runs/mine darcy=FILE    a run's folder or a file for some
     python benchmarks/bounds.py darcy --grid 211                   Darcy with ν on fewer nodes
 
-φ are the 50 test φ and φ of other laws than the basis was trained on. The true error is taken in the
-norm the bound speaks of, from the references on their grids (trapezoidal rule). A solve that fails
-counts as such; its bound, too, must hold for the weights it left. Counts, medians and 95% quantiles
-go to results/bounds.json, and a table of them to results/bounds.md: how a basis does outside its law.
+φ are the 50 test φ and φ of other distributions than the basis was trained on. The true error is taken
+in the norm the bound speaks of, from the references on their grids (trapezoidal rule). A solve that
+fails counts as such; its bound, too, must hold for the weights it left. Counts, medians and 95%
+quantiles go to results/bounds.json, and a table of them to results/bounds.md: how a basis does outside
+its distribution.
 """
 
 import argparse
@@ -35,52 +36,52 @@ from pdecl.problems.darcy.bound import energy_norm
 TEST, OUTSIDE = SPLITS["test"].seed, 3
 
 
-def convection_sets(law: Convection) -> dict[str, tuple[Family, int, int]]:
+def convection_sets(family: Convection) -> dict[str, tuple[Family, int, int]]:
     return {
-        "test": (law, TEST, 50),
-        "length 0.1": (replace(law, length=0.1), OUTSIDE, 225),
-        "length 0.4": (replace(law, length=0.4), OUTSIDE, 225),
+        "test": (family, TEST, 50),
+        "length 0.1": (replace(family, length=0.1), OUTSIDE, 225),
+        "length 0.4": (replace(family, length=0.4), OUTSIDE, 225),
     }
 
 
-def burgers_sets(law: Burgers) -> dict[str, tuple[Family, int, int]]:
+def burgers_sets(family: Burgers) -> dict[str, tuple[Family, int, int]]:
     return {
-        "test": (law, TEST, 50),
-        "viscosity 0.005": (replace(law, viscosity=0.005), OUTSIDE, 75),
-        "viscosity 0.02": (replace(law, viscosity=0.02), OUTSIDE, 75),
-        "twice the amplitude": (replace(law, sigma=2 * law.sigma), OUTSIDE, 75),
+        "test": (family, TEST, 50),
+        "viscosity 0.005": (replace(family, viscosity=0.005), OUTSIDE, 75),
+        "viscosity 0.02": (replace(family, viscosity=0.02), OUTSIDE, 75),
+        "twice the amplitude": (replace(family, sigma=2 * family.sigma), OUTSIDE, 75),
         # The largest wave keeps its size, the others fall more slowly.
-        "gamma 3": (replace(law, gamma=3.0, sigma=law.sigma / 8), OUTSIDE, 75),
-        "tau 2": (replace(law, tau=2.0), OUTSIDE, 75),
-        "tau 8": (replace(law, tau=8.0), OUTSIDE, 75),
+        "gamma 3": (replace(family, gamma=3.0, sigma=family.sigma / 8), OUTSIDE, 75),
+        "tau 2": (replace(family, tau=2.0), OUTSIDE, 75),
+        "tau 8": (replace(family, tau=8.0), OUTSIDE, 75),
     }
 
 
-def darcy_sets(law: Darcy) -> dict[str, tuple[Family, int, int]]:
+def darcy_sets(family: Darcy) -> dict[str, tuple[Family, int, int]]:
     return {
-        "test": (law, TEST, 50),
-        "nu in {1, 12}": (replace(law, low=1.0), OUTSIDE, 150),
-        "tau 6": (replace(law, tau=6.0), OUTSIDE, 75),
-        "tau 1.5": (replace(law, tau=1.5), OUTSIDE, 75),
-        "smooth": (law, OUTSIDE, 150),
+        "test": (family, TEST, 50),
+        "nu in {1, 12}": (replace(family, low=1.0), OUTSIDE, 150),
+        "tau 6": (replace(family, tau=6.0), OUTSIDE, 75),
+        "tau 1.5": (replace(family, tau=1.5), OUTSIDE, 75),
+        "smooth": (family, OUTSIDE, 150),
     }
 
 
-def draw(label: str, law: Family, seed: int, start: int, count: int) -> np.ndarray:
+def draw(label: str, family: Family, seed: int, start: int, count: int) -> np.ndarray:
     if label != "smooth":
-        return law.sample(seed, count, start)
-    noise = np.stack([normals(seed, start + k, (law.grid, law.grid)) for k in range(count)])
-    field = neumann_field(noise, law.tau, 3.0)
+        return family.sample(seed, count, start)
+    noise = np.stack([normals(seed, start + k, (family.grid, family.grid)) for k in range(count)])
+    field = neumann_field(noise, family.tau, 3.0)
     return 6 * np.exp(field / field.std(axis=(1, 2), keepdims=True))
 
 
-def solved(trained: Trained, law: Family, phi: np.ndarray) -> pdecl.Solution:
-    """As `trained.solve`, for a law with other constants."""
-    problem = stated(law, **trained.experiment.statement)
+def solved(trained: Trained, family: Family, phi: np.ndarray) -> pdecl.Solution:
+    """As `trained.solve`, for a family with other constants."""
+    problem = stated(family, **trained.experiment.statement)
     points = problem.draw(trained.experiment.network.size)
     if trained.experiment.method == "soft":
         return jax.vmap(
-            lambda phi: pdecl.propose(problem, trained.basis, phi, points=points, throw=False)
+            lambda phi: pdecl.predict(problem, trained.basis, phi, points=points, throw=False)
         )(phi)
     solver = solver_of(trained.experiment)
     return jax.vmap(
@@ -88,37 +89,41 @@ def solved(trained: Trained, law: Family, phi: np.ndarray) -> pdecl.Solution:
     )(phi)
 
 
-def true_errors(trained: Trained, law: Family, phi: np.ndarray, solution: pdecl.Solution) -> np.ndarray:
+def true_errors(
+    trained: Trained, family: Family, phi: np.ndarray, solution: pdecl.Solution
+) -> np.ndarray:
     """‖v − u‖ in the norm of the bound, and ‖u‖."""
-    u = law.reference(phi)
+    u = family.reference(phi)
     mesh = solution.problem.domain.mesh(*u.shape[1:])
     off = as_fields(trained, phi, solution(mesh)) - u
-    if isinstance(law, Darcy):
+    if isinstance(family, Darcy):
         norm = jax.vmap(energy_norm)
         return np.stack([np.asarray(norm(phi, off)), np.asarray(norm(phi, u))])
     ends = np.full(u.shape[1], 1 / (u.shape[1] - 1))
     ends[[0, -1]] /= 2
     weight = (
-        1 / speed(phi, np.linspace(0, 1, u.shape[2])) if isinstance(law, Convection) else 1 + 0 * u[:, 0]
+        1 / speed(phi, np.linspace(0, 1, u.shape[2]))
+        if isinstance(family, Convection)
+        else 1 + 0 * u[:, 0]
     )
     return np.sqrt([np.einsum("btx,t,x,bx->b", f**2, ends, ends, weight) for f in (off, u)])
 
 
-def judge(
-    trained: Trained, label: str, law: Family, seed: int, count: int, together: int
+def check(
+    trained: Trained, label: str, family: Family, seed: int, count: int, together: int
 ) -> dict[str, Any]:
     kept: dict[str, list[np.ndarray]] = {
         name: [] for name in ("bound", "lower", "relative", "error", "size")
     }
     failed, seconds = 0, []
     for start in range(0, count, together):
-        phi = draw(label, law, seed, start, min(together, count - start))
-        solution = solved(trained, law, phi)
+        phi = draw(label, family, seed, start, min(together, count - start))
+        solution = solved(trained, family, phi)
         failed += int(np.sum(np.asarray(solution.code) > 1))
         began = time.perf_counter()
-        found = jax.block_until_ready(bound(law, solution, throw=False))
+        found = jax.block_until_ready(bound(family, solution, throw=False))
         seconds.append((time.perf_counter() - began) / len(phi))
-        error, size = true_errors(trained, law, phi, solution)
+        error, size = true_errors(trained, family, phi, solution)
         values = (found.bound, found.lower, found.relative, error, size)
         for name, value in zip(kept, values, strict=True):
             kept[name].append(np.asarray(value))
@@ -146,7 +151,8 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """How the bases do on φ of their law and of others, and what their bounds say of it."""
+    """How the bases do on φ of their training distribution and of others, and what their bounds say of
+    it."""
     head = ["problem", "φ", "count", "error", "bound", "bound / error", "violated", "solves that failed"]
     lines = [head, ["---"] * len(head)]
     for name, found in results.items():
@@ -164,7 +170,7 @@ def _percent(value: float) -> str:
     return f"{value:.2%}" if value >= 5e-5 else "< 0.01%"
 
 
-_MARKDOWN = """# Bases outside their law, and their error bounds
+_MARKDOWN = """# Bases outside their training distribution, and their error bounds
 
 Written by `benchmarks/bounds.py`. "test" are the 50 test φ; all other rows are φ that the basis was not
 trained for. Errors and bounds are relative, in the norm of the problem's bound (docs/how-wrong.md), and
@@ -185,11 +191,11 @@ def main() -> None:
     results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     for name, _, place in (text.partition("=") for text in arguments.bases or sets):
         trained = pdecl.load(place or name)
-        own = replace(trained.law, grid=arguments.grid) if name == "darcy" else trained.law
+        own = replace(trained.family, grid=arguments.grid) if name == "darcy" else trained.family
         rows = {}
-        for label, (law, seed, count) in sets[name](own).items():
+        for label, (family, seed, count) in sets[name](own).items():
             together = arguments.together or (5 if name == "darcy" else 75)
-            rows[label] = judge(trained, label, law, seed, count, together)
+            rows[label] = check(trained, label, family, seed, count, together)
             print(f"{name:11} {label:20} {_line(summary(rows[label]))}", flush=True)
         numbers = [key for key, value in rows["test"].items() if isinstance(value, np.ndarray)]
         everything: dict[str, Any] = {

@@ -201,7 +201,7 @@ def _one_line(text: str) -> str:
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "layer/solvers/quadratic.py",
-        "_rounds",
+        "_augmented",
         "zeros_like → ones_like",
     ): "where an iteration starts has no say",
     (

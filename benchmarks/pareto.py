@@ -88,7 +88,7 @@ def _one(
     keep: Callable[..., None],
 ) -> None:
     """All of one problem: what is most wanted first, and kept as it comes."""
-    problem = trained.law.name
+    problem = trained.family.name
     trial, case = _trial(trained, options, clock)
     console.log(f"{problem}: {len(trial.tests)} test φ are solved for; preparing the layer")
     sizes: Sequence[int] = _GRIDS if problem == "darcy" else _FUNCTIONS[problem]
@@ -160,7 +160,7 @@ def _result(
     offline: float,
 ) -> dict[str, Any]:
     """All that was measured, for the file."""
-    problem, training = trained.law.name, _training(trained, options)
+    problem, training = trained.family.name, _training(trained, options)
     facts = {
         "machine": machine(),
         "tests": len(trial.tests),
@@ -197,7 +197,7 @@ def _report(
     platform: str,
 ) -> None:
     """The table and the picture."""
-    problem, text, comparison = trained.law.name, result["caption"], result["comparison"]
+    problem, text, comparison = trained.family.name, result["caption"], result["comparison"]
     console.print(table(problem, rows, options.batches, comparison))
     console.print(text, soft_wrap=True)
     for name, series in result["exponents"].items():
@@ -205,19 +205,19 @@ def _report(
     for name, why in result["left_out"].items():
         console.print(f"left out of {name}: {'; '.join(f'{k}: {v}' for k, v in why.items())}")
     stem = options.out / f"pareto-{problem}-{platform}"
-    figure(stem.with_suffix(".png"), trained.law.heading, rows, options.batches, text)
+    figure(stem.with_suffix(".png"), trained.family.heading, rows, options.batches, text)
     written = markdown(problem, rows, options.batches, comparison)
     stem.with_suffix(".md").write_text(f"{written}\n\n{text}\n")
 
 
 def _trial(trained: Trained, options: argparse.Namespace, clock: Clock) -> tuple[Trial, Case]:
     """The test φ with their solutions, and as many φ more as the largest batch needs."""
-    law, seed = trained.law, SPLITS["test"].seed
+    family, seed = trained.family, SPLITS["test"].seed
     # For Darcy no program's time depends on what is in φ, so that its batches repeat the test φ.
-    darcy = law.name == "darcy"
+    darcy = family.name == "darcy"
     wanted = options.darcy_tests if darcy else options.tests
-    phis = law.sample(seed, wanted if darcy else max(wanted, *options.batches))
-    tests = law.reference(phis[:wanted])
+    phis = family.sample(seed, wanted if darcy else max(wanted, *options.batches))
+    tests = family.reference(phis[:wanted])
     truth = None
     if darcy and options.truths:
         truth = pixel_truth(phis[: min(options.truths, len(tests))])
@@ -228,7 +228,7 @@ def _trial(trained: Trained, options: argparse.Namespace, clock: Clock) -> tuple
 def _model(problem: str, options: argparse.Namespace) -> Trained | None:
     if options.quick:
         plan = preset(problem).with_overrides(size=24, width=24, depth=2)
-        plan = replace(plan, grid=13, law={"grid": 13}) if problem == "darcy" else plan
+        plan = replace(plan, grid=13, constants={"grid": 13}) if problem == "darcy" else plan
         options_ = {"modes": 3} if problem == "darcy" else plan.network.options
         plan = plan.with_overrides(options=options_)
         return Trained(plan, basis_of(plan, jr.key(0)))
@@ -242,7 +242,7 @@ def _training(trained: Trained, options: argparse.Namespace) -> dict[str, Any]:
         kept = results.read(path)
         if from_dict(kept["experiment"]) == trained.experiment and kept["history"]["seconds"]:
             return {"seconds": kept["history"]["seconds"], "device": kept["environment"]["device"]}
-    folder = Path(options.model.get(trained.law.name, ""))
+    folder = Path(options.model.get(trained.family.name, ""))
     if (folder / "history.json").is_file():
         run = runs.read(folder)
         return {"seconds": run.history.seconds[-1], "device": run.environment.get("device", "unknown")}
@@ -300,5 +300,5 @@ if __name__ == "__main__":
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     jax.config.update("jax_enable_x64", True)
     # A φ far from the training φ is answered all the same, and its error counts.
-    warnings.filterwarnings("ignore", message=".*outside the training law.*")
+    warnings.filterwarnings("ignore", message=".*outside the training distribution.*")
     main()

@@ -67,8 +67,8 @@ class Case:
 
     @cached_property
     def axes(self) -> dict[str, np.ndarray]:
-        along = self.trained.law.coordinates(np.zeros((1, *self.phi_shape)))
-        return {name: along[name] for name in self.trained.law.solution_dims}
+        along = self.trained.family.coordinates(np.zeros((1, *self.phi_shape)))
+        return {name: along[name] for name in self.trained.family.solution_dims}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def interpolation(coarse: int, fine: int) -> np.ndarray:
 
 def layers(case: Case, phis: int, sizes: Sequence[int]) -> "Layers":
     """The layer at several sizes; the compiled solvers are made one by one, as they are asked for."""
-    if case.trained.law.name == "darcy":
+    if case.trained.family.name == "darcy":
         return Layers(case, None, sizes, 0.0)
     began = time.perf_counter()
     snapshots = snapshots_of(case.trained, phis)
@@ -226,7 +226,7 @@ def on_a_grid(case: Case, nodes: int, main: bool = False, trained: Trained | Non
 
 def soft(case: Case, trained: Trained) -> Method:
     """A soft network's forward pass; functions that do not see φ are held as values at the nodes."""
-    side = case.shape[0] if case.trained.law.name == "darcy" else None
+    side = case.shape[0] if case.trained.family.name == "darcy" else None
     own_side = trained.experiment.grid
     if side is not None and own_side is not None and own_side < side:
         trained = trained.coarser(own_side)  # where it was trained
@@ -242,7 +242,7 @@ def soft(case: Case, trained: Trained) -> Method:
 
             def weights(basis: Any, phi: Any) -> Any:
                 own = bases.specialise(basis, phi)
-                return bases.proposed(own, problem.unknowns, phi, {problem.unknowns[0]: size})
+                return bases.predicted(own, problem.unknowns, phi, {problem.unknowns[0]: size})
 
             return Program(
                 lambda held, phi: (
@@ -252,7 +252,7 @@ def soft(case: Case, trained: Trained) -> Method:
             )
         return Program(
             lambda held, phi: jax.vmap(
-                lambda phi: pdecl.propose(
+                lambda phi: pdecl.predict(
                     problem, eqx.combine(held, rest), phi, points=points, throw=False
                 )(at)
             )(phi),

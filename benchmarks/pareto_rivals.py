@@ -32,7 +32,9 @@ SINGLE, DOUBLE = np.float32, np.float64
 
 def rivals(case: Case, quick: bool) -> Iterator[Method]:
     """The numerical solvers of a problem; two of them if `quick`."""
-    found = {"burgers": burgers, "convection": convection, "darcy": darcy}[case.trained.law.name](case)
+    found = {"burgers": burgers, "convection": convection, "darcy": darcy}[case.trained.family.name](
+        case
+    )
     for place, method in enumerate(found):
         if quick and place == 2:
             return
@@ -41,7 +43,7 @@ def rivals(case: Case, quick: bool) -> Iterator[Method]:
 
 def burgers(case: Case) -> Iterator[Method]:
     """The Cole–Hopf formula, and Fourier modes with ETDRK4 steps."""
-    viscosity = case.trained.law.viscosity  # type: ignore[attr-defined]
+    viscosity = case.trained.family.viscosity  # type: ignore[attr-defined]
 
     def formula(points: int, dtype: Any, main: bool = False) -> Method:
         solve = lambda _, u0: cole_hopf(burgers_law.coefficients(u0), viscosity, points)

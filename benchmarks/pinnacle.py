@@ -64,7 +64,7 @@ def periodic(box: Box, order: int) -> Fit:
     return Fit(equation, on=box.periodic("x"), name="periodic")
 
 
-def at_rest(box: Box) -> Fit:
+def at_zero(box: Box) -> Fit:
     return Fit(lambda u, z, phi: u.d("t"), on=box.face(t=0), name="at rest")
 
 
@@ -72,7 +72,7 @@ def wave() -> Problem:
     box = Box(x=(0, 1), t=(0, 1))
     start = lambda x: jnp.sin(PI * x) + 0.5 * jnp.sin(4 * PI * x)
     pde = lambda u, z, phi: u.d("t", "t") - 4 * u.d("x", "x")
-    return problem_of(box, pde, starts(box, start), at_rest(box), zero(box, "x"))
+    return problem_of(box, pde, starts(box, start), at_zero(box), zero(box, "x"))
 
 
 def heat_two_scales() -> Problem:
@@ -110,7 +110,7 @@ def beam() -> Problem:
     box = Box(x=(0, PI), t=(0, 1))
     pde = lambda u, z, phi: u.d("t", "t") + u.d("x", "x", "x", "x")
     hinged = Fit(lambda u, z, phi: u.d("x", "x"), on=box.faces("x"), name="hinged")
-    return problem_of(box, pde, starts(box, jnp.sin), at_rest(box), zero(box, "x"), hinged)
+    return problem_of(box, pde, starts(box, jnp.sin), at_zero(box), zero(box, "x"), hinged)
 
 
 def kuramoto_sivashinsky(end: float) -> Problem:

@@ -127,11 +127,11 @@ def darcy(options: argparse.Namespace) -> Iterator[Row]:
 
 def burgers(options: argparse.Namespace) -> Iterator[Row]:
     """Errors against the Cole–Hopf formula with 1024 points."""
-    law = Burgers()
+    family = Burgers()
     count = 10 if options.quick else 50
-    waves = burgers_law.coefficients(law.sample(SEED, count))
-    exact = cole_hopf(waves, law.viscosity)
-    many = burgers_law.coefficients(law.sample(SPLITS["train"].seed, options.batch))
+    waves = burgers_law.coefficients(family.sample(SEED, count))
+    exact = cole_hopf(waves, family.viscosity)
+    many = burgers_law.coefficients(family.sample(SPLITS["train"].seed, options.batch))
 
     def row(method: str, resolution: str, device: str, batch: int, took: Took, u: np.ndarray) -> Row:
         error = relative_l2(u, exact)
@@ -150,7 +150,7 @@ def burgers(options: argparse.Namespace) -> Iterator[Row]:
     grids = ((64, 10), (64, 25), (64, 50), (128, 100), (256, 200), (256, 800))
     for points, steps in grids:
         name = f"{points} points, {steps} steps"
-        solve = partial(etdrk4, viscosity=law.viscosity, points=points, steps=steps)
+        solve = partial(etdrk4, viscosity=family.viscosity, points=points, steps=steps)
         took, u = _timed(partial(solve, waves))
         yield row("ETDRK4 (NumPy)", name, "cpu", count, took, u)
         for label, kind in (("float64", np.complex128), ("float32", np.complex64)):
@@ -159,20 +159,20 @@ def burgers(options: argparse.Namespace) -> Iterator[Row]:
             yield row(f"ETDRK4, {label} (JAX)", name, DEVICE, len(many), took, u)
     for points in (64, 128, 256):
         name = f"{points} points"
-        took, u = _timed(partial(cole_hopf, waves, law.viscosity, points))
+        took, u = _timed(partial(cole_hopf, waves, family.viscosity, points))
         yield row("Cole–Hopf formula (NumPy)", name, "cpu", count, took, u)
-        u = np.asarray(_on_jax(cole_hopf_jax, waves, law.viscosity, points)())
-        took, _ = _timed(_on_jax(cole_hopf_jax, many, law.viscosity, points))
+        u = np.asarray(_on_jax(cole_hopf_jax, waves, family.viscosity, points)())
+        took, _ = _timed(_on_jax(cole_hopf_jax, many, family.viscosity, points))
         yield row("Cole–Hopf formula (JAX)", name, DEVICE, len(many), took, u)
 
 
 def convection(options: argparse.Namespace) -> Iterator[Row]:
     """Errors against characteristics polished to rounding."""
-    law = Convection()
+    family = Convection()
     count = 10 if options.quick else 50
-    beta = law.sample(SEED, count)
-    exact = law.reference(beta)
-    many = law.sample(SPLITS["train"].seed, options.batch)
+    beta = family.sample(SEED, count)
+    exact = family.reference(beta)
+    many = family.sample(SPLITS["train"].seed, options.batch)
 
     def row(method: str, resolution: str, device: str, batch: int, took: Took, u: np.ndarray) -> Row:
         stride = (u.shape[-1] - 1) // 100

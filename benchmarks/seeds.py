@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdecl.family.dataset import Dataset, take
-from pdecl.family.evaluate import watcher
+from pdecl.family.evaluate import metrics_on
 from pdecl.family.experiment import (
     Experiment,
     basis_of,
-    judge_of,
     keys_of,
+    loss_problem_of,
     optimiser_of,
     problem_of,
     training_phis,
@@ -37,7 +37,7 @@ from pdecl.family.presets import preset
 from pdecl.family.trained import Trained
 from pdecl.report.runs import claim, folder_name, keep, standard_data
 from pdecl.train.fit import make_step
-from pdecl.train.history import History, watched_steps
+from pdecl.train.history import History, metric_steps
 
 LONGEST = 500  # steps of one call
 
@@ -56,7 +56,7 @@ def main() -> None:
     data = standard_data(first, options.cache, options.count, progress=False)
     tell("references are there")
     left = options.seconds - (time.perf_counter() - began)
-    runs = train(experiments, data, left, options.watches, tell)
+    runs = train(experiments, data, left, options.metrics_count, tell)
     for folder, experiment, (basis, history) in zip(folders, experiments, runs, strict=True):
         found = keep(Trained(experiment, basis), folder, data, progress=False, history=history)
         tell(f"{folder}: {len(history.loss)} steps, error {found.errors.mean():.3%}")
@@ -66,7 +66,7 @@ def train(
     experiments: Sequence[Experiment],
     data: Dataset,
     seconds: float = float("inf"),
-    watches: int = 20,
+    metrics_count: int = 20,
     tell: Callable[[str], None] = print,
 ) -> list[tuple[Any, History]]:
     """Each experiment's trained basis and history; the experiments differ by their seeds alone."""
@@ -74,14 +74,14 @@ def train(
     state, rest, advance = _program(experiments)
     member = lambda k: eqx.combine(jax.tree.map(lambda leaf: leaf[k], state[0]), rest)
     plan, histories = experiments[0].training, [History() for _ in experiments]
-    moments = sorted(watched_steps(plan.steps, watches))
-    data = take(data, plan.watched)
-    watch = [watcher(Trained(one, member(k)), data) for k, one in enumerate(experiments)]
+    moments = sorted(metric_steps(plan.steps, metrics_count))
+    data = take(data, plan.metrics_phis)
+    metrics = [metrics_on(Trained(one, member(k)), data) for k, one in enumerate(experiments)]
 
     def observe() -> None:
         for k, history in enumerate(histories):
-            history.watched.append({"step": done, "seconds": spent, **watch[k](member(k))})
-        errors = ", ".join(f"{history.watched[-1]['error']:.3%}" for history in histories)
+            history.metrics.append({"step": done, "seconds": spent, **metrics[k](member(k))})
+        errors = ", ".join(f"{history.metrics[-1]['error']:.3%}" for history in histories)
         tell(f"step {done}, {spent:.1f} s of training: {errors}")
 
     while done < plan.steps and time.perf_counter() - began < seconds:
@@ -113,9 +113,12 @@ def _program(experiments: Sequence[Experiment]) -> tuple[Any, Any, Callable[...,
     rest = eqx.partition(bases[0], eqx.is_inexact_array)[1]
     step = make_step(
         rest, optimiser, training_solver_of(one), one.method,
-        plan.batch, plan.mean, plan.fitted_too, plan.single,
+        plan.batch, plan.mean, plan.include_collocation, plan.single,
     )  # fmt: skip
-    problems, phis = (problem_of(one), judge_of(one)), jax.tree.map(jnp.asarray, training_phis(one))
+    problems, phis = (
+        (problem_of(one), loss_problem_of(one)),
+        jax.tree.map(jnp.asarray, training_phis(one)),
+    )
 
     def start(basis: Any) -> Any:
         parameters = eqx.filter(basis, eqx.is_inexact_array)
@@ -157,7 +160,7 @@ def _options() -> argparse.Namespace:
         "--set", type=_setting, nargs="+", default=[], metavar="NAME=VALUE", help="width=64 kind=MLP"
     )
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--watches", type=int, default=20)
+    parser.add_argument("--metrics-count", type=int, default=20)
     parser.add_argument("--count", type=int, help="test φ, 50 without it")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--cache", type=Path, default=Path("runs/data"))

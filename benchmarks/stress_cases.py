@@ -113,7 +113,7 @@ def compiled() -> Once:
 
     trained = _trained("convection")
     solver = pdecl.compile(trained, phis=24, functions=6)
-    phis = trained.law.sample(3, 16)
+    phis = trained.family.sample(3, 16)
     return lambda number: solver(phis * (1 + 1e-3 * (number % 50))).weights
 
 
@@ -126,7 +126,7 @@ def compiling() -> Once:
 
 def bound() -> Once:
     trained = _trained("burgers")
-    solution = trained.solve(trained.law.sample(3, 4), throw=False)
+    solution = trained.solve(trained.family.sample(3, 4), throw=False)
     return lambda number: trained.bound(solution, throw=False).relative
 
 
@@ -134,7 +134,7 @@ def refine() -> Once:
     import pdecl
 
     trained = _trained("darcy", grid=17)
-    solution = trained.solve(trained.law.sample(3, 2), throw=False)
+    solution = trained.solve(trained.family.sample(3, 2), throw=False)
     return lambda number: pdecl.refine(trained, solution, 1e-6).codes
 
 
@@ -151,7 +151,7 @@ def convection() -> Once:
     import pdecl
 
     trained = pdecl.load("convection-fast")
-    phis = trained.law.sample(3, 4)
+    phis = trained.family.sample(3, 4)
     return lambda number: trained.solve(phis * (1 + 1e-3 * (number % 50)), throw=False).weights
 
 
@@ -218,8 +218,8 @@ def _with_network(box: Any, conditions: list[Any]) -> Any:
 
     import pdecl
 
-    law = lambda key: jr.uniform(key, minval=0.05, maxval=0.2)
-    problem = pdecl.Problem(domain=box, conditions=conditions, parameter=law)
+    family = lambda key: jr.uniform(key, minval=0.05, maxval=0.2)
+    problem = pdecl.Problem(domain=box, conditions=conditions, parameter=family)
     basis = pdecl.nn.MLP(problem, size=48, width=64, depth=2, key=jr.key(0))
     return problem, basis, jnp.linspace(0.05, 0.2, 16)
 

@@ -31,8 +31,8 @@ from pdecl.family import shipped
 from pdecl.family.experiment import (
     Experiment,
     basis_of,
-    judge_of,
     keys_of,
+    loss_problem_of,
     optimiser_of,
     problem_of,
     training_phis,
@@ -73,8 +73,8 @@ def _row(experiment: Experiment, rates: dict[str, float], repeats: int) -> dict[
         seconds[name], flops = timing.seconds, program.cost_analysis()["flops"]
     _, history = pdecl.fit(
         problem_of(experiment), basis, optimiser_of(plan), steps=plan.steps, key=training_key,
-        batch=plan.batch, phis=phis, mean=plan.mean, judge=judge_of(experiment), single=plan.single,
-        solver=training_solver_of(experiment), progress=False,
+        batch=plan.batch, phis=phis, mean=plan.mean, loss_problem=loss_problem_of(experiment),
+        single=plan.single, solver=training_solver_of(experiment), progress=False,
     )  # fmt: skip
     before = [0.0, *(seconds[name] for name in PARTS[:-1])]
     rate = rates["float32" if plan.single else "float64"]
@@ -98,11 +98,11 @@ def _parts(
 ) -> tuple[dict[str, Callable[..., Any]], tuple[Any, ...]]:
     """The parts of a step, as functions of the network's parameters and a batch of φ."""
     problem, solver = problem_of(experiment), training_solver_of(experiment)
-    judge = judge_of(experiment) or problem
+    loss_problem = loss_problem_of(experiment) or problem
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
     points, fresh = (
         one.draw(experiment.network.size, key)
-        for one, key in zip((problem, judge), jr.split(jr.key(0)), strict=True)
+        for one, key in zip((problem, loss_problem), jr.split(jr.key(0)), strict=True)
     )
 
     def network(parameters: Any) -> Any:
@@ -118,7 +118,7 @@ def _parts(
         return model.gram(jnp.zeros(made.plan.size), with_equalities=True).lower()
 
     def loss(parameters: Any, phi: Any) -> Any:
-        return losses.hard(problem, judge, network(parameters), phi, points, fresh, solver)[0]
+        return losses.hard(problem, loss_problem, network(parameters), phi, points, fresh, solver)[0]
 
     def over_batch(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return lambda parameters, phi: jax.vmap(lambda each: one(parameters, each))(phi)

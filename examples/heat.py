@@ -30,7 +30,7 @@ def waves(x: Any) -> Any:
     return jnp.sin(jnp.pi * MODES * x)
 
 
-def law(key: Any) -> dict[str, Any]:
+def draw(key: Any) -> dict[str, Any]:
     diffusivity_key, amplitude_key = jr.split(key)
     diffusivity = jr.uniform(diffusivity_key, minval=0.02, maxval=0.2)
     return {"k": diffusivity, "a": jr.normal(amplitude_key, (3,)) / MODES}
@@ -47,7 +47,7 @@ heat = pdecl.Problem(
         ),
         pdecl.Fit(lambda u, z, phi: u(), on=box.faces("x"), weight=100.0, name="walls"),
     ],
-    parameter=law,
+    parameter=draw,
 )
 
 

@@ -38,7 +38,7 @@ KEPT = 0.99999  # share of the variance of training φ that the principal direct
 
 @dataclass(frozen=True)
 class Prior:
-    """φ = mean + directions · c, with c of mean zero and deviation one under the law."""
+    """φ = mean + directions · c, with c of mean zero and deviation one over the training φ."""
 
     mean: np.ndarray
     directions: np.ndarray  # (numbers of φ, coefficients)
@@ -86,13 +86,13 @@ def recover_some(
     seed: int = 0,
 ) -> tuple[Any, Prior, list[Found]]:
     """The compiled solver, the prior, and what became of the first `count` test φ."""
-    law = trained.law
+    family = trained.family
     places = np.random.default_rng(seed).uniform(0.02, 0.98, (sensors, 2))
     solver = pdecl.compile(trained, phis=phis, functions=functions, at=places)
     prior = Prior.of(training_phis(trained.experiment))
     results = []
-    for number, phi in enumerate(law.sample(SPLITS["test"].seed, count)):
-        data = measured(law, phi, places, noise, number)
+    for number, phi in enumerate(family.sample(SPLITS["test"].seed, count)):
+        data = measured(family, phi, places, noise, number)
         results.append(recover(solver, prior, phi, data, noise))
     return solver, prior, results
 
@@ -122,10 +122,10 @@ def recover(solver: Any, prior: Prior, truth: np.ndarray, data: np.ndarray, nois
     return Found(truth, prior(start), np.asarray(prior(found.x)), deviation, found.nfev, seconds)
 
 
-def measured(law: Any, phi: np.ndarray, places: np.ndarray, noise: float, seed: int) -> np.ndarray:
+def measured(family: Any, phi: np.ndarray, places: np.ndarray, noise: float, seed: int) -> np.ndarray:
     """The true u at the sensors, with noise."""
-    grids = law.coordinates(phi[None])
-    u = RegularGridInterpolator((grids["t"], grids["x"]), law.reference(phi[None])[0], method="cubic")
+    grids = family.coordinates(phi[None])
+    u = RegularGridInterpolator((grids["t"], grids["x"]), family.reference(phi[None])[0], method="cubic")
     exact = u(places[:, ::-1])
     return exact + noise * np.random.default_rng(seed).standard_normal(len(exact))
 
@@ -134,7 +134,7 @@ def main() -> None:
     options = _options()
     jax.config.update("jax_enable_x64", True)
     trained = pdecl.load(options.model or options.problem)
-    if trained.law.name == "darcy":
+    if trained.family.name == "darcy":
         raise SystemExit(
             "Darcy's ν is a field of two values; this example is for Burgers and convection."
         )
@@ -143,7 +143,7 @@ def main() -> None:
         phis=options.phis, count=options.count, seed=options.seed,
     )  # fmt: skip
     _print(results, solver, prior, options)
-    _draw(results, trained.law, options)
+    _draw(results, trained.family, options)
 
 
 def _print(results: list[Found], solver: Any, prior: Prior, options: argparse.Namespace) -> None:
@@ -164,21 +164,21 @@ def _print(results: list[Found], solver: Any, prior: Prior, options: argparse.Na
     console.print(table)
 
 
-def _draw(results: list[Found], law: Any, options: argparse.Namespace) -> None:
+def _draw(results: list[Found], family: Any, options: argparse.Namespace) -> None:
     shown = results[:4]
     figure, axes = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.2), layout="constrained")
     for axis, one in zip(np.atleast_1d(axes), shown, strict=True):
-        x = np.linspace(0, 1, len(one.phi), endpoint=law.name == "convection")
+        x = np.linspace(0, 1, len(one.phi), endpoint=family.name == "convection")
         axis.fill_between(
             x, one.phi - 2 * one.deviation, one.phi + 2 * one.deviation, color="#56B4E9", alpha=0.4,
             linewidth=0, label="± 2 deviations",
         )  # fmt: skip
         axis.plot(x, one.truth, color="black", label="truth")
         axis.plot(x, one.phi, "--", color="#D55E00", label="recovered")
-        axis.set(title=f"error {one.error:.2%}", xlabel="x", ylabel=law.phi_name)
+        axis.set(title=f"error {one.error:.2%}", xlabel="x", ylabel=family.phi_name)
     np.atleast_1d(axes)[0].legend(frameon=False)
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"inverse-{law.name}.png"
+    path = options.out / f"inverse-{family.name}.png"
     figure.savefig(path, dpi=130)
     Console().print(f"written {path}", soft_wrap=True)
 

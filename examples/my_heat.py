@@ -9,7 +9,7 @@ box = pdecl.Box(x=(0, 1), t=(0, 1))
 units = {"x": "m", "t": "s", "u": "K", "k": "m2/s", "height": "K"}
 
 
-def law(key):
+def draw(key):
     one, other = jr.split(key)
     return {"k": jr.uniform(one, minval=0.02, maxval=0.2), "height": 1 + jr.uniform(other)}
 
@@ -25,7 +25,7 @@ problem = pdecl.Problem(
         pdecl.Fit(start, on=box.face(t=0), weight=10.0, name="start"),
         pdecl.Fit(lambda u, z, phi: u(), on=box.faces("x"), weight=10.0, name="walls"),
     ],
-    parameter=law,
+    parameter=draw,
 )
 
 

@@ -1,4 +1,4 @@
-"""Small fixed bases with known functions, to put under the layer in the place of a network."""
+"""Small fixed bases with known functions, to put under the layer instead of a network."""
 
 from collections.abc import Callable
 from itertools import product

@@ -33,14 +33,14 @@ decay = pdecl.Problem(
 def train(folder=None, steps=STEPS, width=8, every=5, pause=0.0, **options):
     basis = pdecl.nn.MLP(decay, size=4, width=width, depth=1, key=jr.key(0))
 
-    def watch(basis):
+    def metrics(basis):
         time.sleep(pause)
         return {"error": float(jnp.sum(basis(jnp.zeros(1), None)))}
 
     checkpoints = None if folder is None else pdecl.Checkpoints(folder, every)
     return pdecl.fit(
-        decay, basis, optax.adam(1e-2), steps=steps, key=jr.key(1), checkpoints=checkpoints, watch=watch,
-        watches=STEPS if pause else 8, progress=False, **options,
+        decay, basis, optax.adam(1e-2), steps=steps, key=jr.key(1), checkpoints=checkpoints,
+        metrics=metrics, metrics_count=STEPS if pause else 8, progress=False, **options,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_train_makes_a_folder_with_everything(trained, folder):
     assert trained["method"] == "soft"
     assert trained["steps"] == 3
     assert trained["error"]["count"] == 2
-    assert trained["statuses"] == {"GIVEN": 2}
+    assert trained["statuses"] == {"PREDICTED": 2}
     names = {path.name for path in (folder / "hard").iterdir()}
     assert names == {
         "config.json", "environment.json", "log.txt", "history.json", "model.safetensors",
@@ -57,7 +57,7 @@ def test_train_makes_a_folder_with_everything(trained, folder):
     run = runs.read(folder / "hard")
     assert run.experiment.network.size == 6
     assert run.environment["versions"]["jax"]
-    assert [row["step"] for row in run.history.watched][:2] == [0, 1]
+    assert [row["step"] for row in run.history.metrics][:2] == [0, 1]
     assert run.fields["found"].shape == (2, 101, 101)
     assert np.allclose(run.fields["found"] - run.fields["target"], run.fields["difference"], atol=1e-5)
 
@@ -153,7 +153,7 @@ def test_mistakes_get_a_message_and_no_traceback(arguments, message):
 
 def test_darcy_trains_through_the_command_on_a_small_grid(tmp_path):
     experiment = preset("darcy").with_overrides(
-        law={"grid": 21},
+        constants={"grid": 21},
         grid=11,
         size=4,
         width=4,
@@ -162,9 +162,9 @@ def test_darcy_trains_through_the_command_on_a_small_grid(tmp_path):
         phis=4,
         steps=2,
         batch=1,
-        watched=1,
+        metrics_phis=1,
     )
-    run = runs.train(experiment, tmp_path / "run", count=2, watches=2, progress=False)
+    run = runs.train(experiment, tmp_path / "run", count=2, metrics_count=2, progress=False)
     assert run.fields["found"].shape == (2, 11, 11)
     assert np.all(run.fields["found"][:, 0] == 0)
     assert 0 < run.evaluation["error"]["mean"] < 1

@@ -444,7 +444,7 @@ class TestOptimality:
     def judged(self, problem, weights, multipliers, basis=LINEAR, ridge=RIDGE):
         system = build(problem, basis, None, problem.draw(2))
         at_zero = linearise(system)
-        code, *found = layer._judge(
+        code, *found = layer._status(
             system, at_zero, ridge, jnp.array(weights), jnp.array(multipliers), jnp.asarray(True)
         )
         return at_zero, [float(x) for x in found], pdecl.Status(int(code))

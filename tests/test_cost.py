@@ -137,17 +137,17 @@ def test_matrix_free_rows_are_never_held():
 
     arrays, rest = eqx.partition((large, many), eqx.is_array)
 
-    def memory(hold_jets):
+    def memory(materialise):
         def products(arrays, weights):
             basis, points = eqx.combine(arrays, rest)
-            rows = linearise(build(problem, basis, 0.1, points, hold_jets), weights).A
+            rows = linearise(build(problem, basis, 0.1, points, materialise), weights).A
             return rows.T.mv(rows.mv(weights))
 
         compiled = jax.jit(products).lower(arrays, jnp.ones(500)).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
-    assert memory(hold_jets=True) > 3 * one_array
-    assert memory(hold_jets=False) < 2 * one_array
+    assert memory(materialise=True) > 3 * one_array
+    assert memory(materialise=False) < 2 * one_array
 
 
 @pytest.mark.parametrize(

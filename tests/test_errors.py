@@ -210,7 +210,8 @@ class TestPoints:
 
 
 class TestConditions:
-    """A law of φ lets conditions be rehearsed where they are stated; otherwise it happens in `solve`."""
+    """A distribution of φ lets conditions be rehearsed where they are stated; otherwise it happens in
+    `solve`."""
 
     def test_unknown_coordinate(self):
         with says("unknown coordinate 'y' in .d()", "coordinates are x, t"):
@@ -412,15 +413,15 @@ class TestProblem:
 
     def test_laws_that_are_no_laws(self):
         law = lambda parameter: pdecl.Problem(BOX, ONE.conditions, parameter=parameter)
-        with says("law of φ", "one argument, (key); found one of ()", error=TypeError):
+        with says("distribution of φ", "one argument, (key); found one of ()", error=TypeError):
             law(lambda: 0.1)
-        with says("law of φ", "Write jnp.where", error=TypeError):
+        with says("distribution of φ", "Write jnp.where", error=TypeError):
             law(lambda key: 0.1 if jr.uniform(key) > 0.5 else 0.2)
-        with says("law of φ", "must return real numbers", error=TypeError):
+        with says("distribution of φ", "must return real numbers", error=TypeError):
             law(lambda key: 1j * jr.uniform(key))
         with pytest.raises(TypeError) as caught:
             law(lambda key: np.random.default_rng(key).uniform())
-        assert "the law of φ" in notes(caught)
+        assert "the distribution of φ" in notes(caught)
 
     @pytest.mark.parametrize("key", [0, None, jr.key, jr.split(jr.key(0), 2), np.zeros(2)])
     def test_keys_that_are_no_keys(self, key):
@@ -442,7 +443,7 @@ class TestProblem:
             pdecl.Problem(BOX, ONE.conditions, unknowns=unknowns)
 
     def test_sampling_without_a_law(self):
-        with says("has no law", "parameter="):
+        with says("has no distribution of φ", "parameter="):
             ONE.sample(jr.key(0), 3)
 
 
@@ -479,7 +480,7 @@ class TestParameter:
     )
     def test_wrong_structure(self, phi, words):
         law = "a dictionary of 'a' (an array of shape (4,)) and 'k' (one number)"
-        with says(words[0], f"by the problem's law it is {law}", *words[1:]):
+        with says(words[0], f"by the problem it is {law}", *words[1:]):
             pdecl.solve(self.LAW, BASIS, phi)
 
     def test_a_list_for_an_array(self):
@@ -651,18 +652,18 @@ class TestFit:
             ({"optimiser": optax.adam}, ("`optimiser` must be one of Optax", "the function adam")),
             ({"optimiser": optax.GradientTransformation}, "found the class GradientTransformation"),
             ({"problem": NET}, "fit: the first argument must be a Problem; found MLP"),
-            ({"problem": ONE}, ("no law of φ", "phis=")),
+            ({"problem": ONE}, ("no distribution of φ", "phis=")),
             ({"basis": pdecl.nn.MLP}, "fit: the basis is the class MLP"),
             ({"basis": BASIS}, ("no numbers to train", "found the function")),
-            ({"judge": [VALUE]}, ("`judge` must be a Problem", "found a list")),
-            ({"watch": 3}, "`watch` must be a function of the basis; found 3"),
-            ({"watch": lambda basis: 0.5}, ("`watch` must return numbers by name", "found 0.5")),
+            ({"loss_problem": [VALUE]}, ("`loss_problem` must be a Problem", "found a list")),
+            ({"metrics": 3}, "`metrics` must be a function of the basis; found 3"),
+            ({"metrics": lambda basis: 0.5}, ("`metrics` must return numbers by name", "found 0.5")),
             ({"checkpoints": "folder"}, ("`checkpoints` must be pdecl.Checkpoints", "'folder'")),
         ],
     )  # fmt: skip
     def test_arguments_are_looked_at_first(self, options, words, capsys):
         given = {"problem": self.LAW, "basis": self.NET, "optimiser": optax.adam(1e-3)} | options
-        given = {"steps": 1, "key": jr.key(0), "progress": "watch" not in options} | given
+        given = {"steps": 1, "key": jr.key(0), "progress": "metrics" not in options} | given
         words = words if isinstance(words, tuple) else (words,)
         with says(*words, error=(TypeError, ValueError)):
             pdecl.fit(**given)
@@ -805,5 +806,5 @@ class TestStatuses:
         assert str(status)[0].islower()
         assert "_" not in str(status)
         assert bool(status.advice) == (status is not Status.SOLVED)
-        usable = (Status.SOLVED, Status.OVERDETERMINED, Status.GIVEN)
+        usable = (Status.SOLVED, Status.OVERDETERMINED, Status.PREDICTED)
         assert status.failed == (status not in usable)

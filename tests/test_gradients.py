@@ -68,8 +68,8 @@ def answer(conditions, solver=None):
     def value(inputs):
         parameters, phi = inputs
         basis = functions(parameters)
-        hold_jets = solver.linear.direct
-        outcome = weights_of(build(problem, basis, phi, points, hold_jets), solver)
+        materialise = solver.linear.direct
+        outcome = weights_of(build(problem, basis, phi, points, materialise), solver)
         u = jax.vmap(lambda x: basis(x, phi))(WHERE) @ outcome.weights
         return jnp.sum(jnp.cos(1.0 + u) * jnp.arange(1, 8))
 

@@ -99,8 +99,8 @@ def test_points_that_are_not_those_of_their_lattice_are_refused():
             pdecl.Points(wrong, lattice=lattice)
 
 
-@pytest.mark.parametrize("hold_jets", [True, False])
-def test_an_energy_without_curvature_adds_no_rows(hold_jets):
+@pytest.mark.parametrize("materialise", [True, False])
+def test_an_energy_without_curvature_adds_no_rows(materialise):
     """½ u_x² − u: the second term has a slope alone; with both terms in one it is the same problem."""
     line = pdecl.Box(x=(0, 1))
     at = line.interior.gauss(2, cells=8)
@@ -110,7 +110,7 @@ def test_an_energy_without_curvature_adds_no_rows(hold_jets):
     joined = pdecl.Problem(line, [pdecl.Energy(lambda u, z, phi: slope(u, z, phi) - u(), on=at)])
     weights = jr.normal(jr.key(1), (7,))
     models = [
-        linearise(build(problem, hats, None, problem.draw(7), hold_jets), weights)
+        linearise(build(problem, hats, None, problem.draw(7), materialise), weights)
         for problem in (apart, joined)
     ]
     grams = [np.asarray(jax.vmap(m.gram(jnp.zeros(7)).mv, 1, 1)(jnp.eye(7))) for m in models]

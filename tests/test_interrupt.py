@@ -22,7 +22,7 @@ from pdecl_cli import app
 
 WORKING = 2.0  # seconds of a processor, once signals are listened to: the work has begun by then
 POINTS = np.array([[0.1, 0.2], [0.5, 0.9]])
-TINY = {"size": 12, "width": 12, "depth": 1, "batch": 2, "steps": 2, "watched": 1}
+TINY = {"size": 12, "width": 12, "depth": 1, "batch": 2, "steps": 2, "metrics_phis": 1}
 
 COMMANDS = {
     "solve": "solve model --sample 5,20000 --batch 2 --points points.csv --out many.h5",
@@ -103,7 +103,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("interrupted")
     np.savetxt(folder / "points.csv", POINTS, delimiter=",", header="x,t", comments="")
     made = preset("burgers").with_overrides(**TINY)
-    runs.train(made, folder / "model", count=1, watches=2, progress=False)
+    runs.train(made, folder / "model", count=1, metrics_count=2, progress=False)
     return folder
 
 
@@ -142,7 +142,7 @@ def test_an_interrupted_stream_says_what_it_keeps(folder, ended):
     model = pdecl.load(folder / "model")
     with h5py.File(folder / "many.h5") as file:
         assert file["complete"][()] == 0
-        expected = model.solve(model.law.sample(5, 2), throw=False)(POINTS)
+        expected = model.solve(model.family.sample(5, 2), throw=False)(POINTS)
         np.testing.assert_allclose(file["u"][:2], expected, rtol=1e-9, atol=1e-12)
         assert np.isfinite(file["u"][done - 1]).all()
 

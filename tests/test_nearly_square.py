@@ -1,4 +1,4 @@
-"""Equality rows nearly as many as functions: an LU factorisation in the place of a Gram matrix."""
+"""Equality rows nearly as many as functions: an LU factorisation instead of a Gram matrix."""
 
 import jax
 import jax.numpy as jnp

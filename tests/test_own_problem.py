@@ -108,7 +108,7 @@ def test_a_model_alone_runs_no_file(place):
     Path("elsewhere/run.json").write_text(json.dumps({**record, "machine": "another"}))
     with pytest.raises(pdecl.ModelFileError, match=r"--problem FILE\.py"):
         pdecl.load(model)
-    assert pdecl.load(model, "my_heat.py").law.name == "my-heat"
+    assert pdecl.load(model, "my_heat.py").family.name == "my-heat"
 
 
 def test_another_problem_is_refused(place):

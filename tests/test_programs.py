@@ -73,8 +73,8 @@ def test_no_program_of_the_package_is_compiled_that_blocks():
 def test_proposed_weights_are_looked_at():
     """As `solve`, with no solve: what is measured of them is compiled."""
     problem = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["nonlinear fit and equalities"])
-    proposed = jax.vmap(lambda phi: pdecl.propose(problem, functions(network()), phi))(batched(PHI))
-    assert np.isfinite(proposed.relative_residual["Fit 0"]).all()
+    predicted = jax.vmap(lambda phi: pdecl.predict(problem, functions(network()), phi))(batched(PHI))
+    assert np.isfinite(predicted.relative_residual["Fit 0"]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -185,7 +185,7 @@ def test_a_step_of_training(optimiser, programs_of):
 @pytest.mark.parametrize("problem", ["burgers", "convection", "convection-fast", "darcy"])
 def test_a_shipped_basis_and_its_bound(problem):
     trained = pdecl.load(problem)
-    phi = jnp.asarray(trained.law.sample(0, BATCH))
+    phi = jnp.asarray(trained.family.sample(0, BATCH))
     if problem == "darcy":
         phi = phi[:, :29, :29]
     stated = trained.problem(phi.shape[-1] if problem == "darcy" else None)
@@ -196,7 +196,7 @@ def test_a_shipped_basis_and_its_bound(problem):
         solution = jax.vmap(
             lambda phi: pdecl.solve(stated, basis, phi, points=points, solver=solver, throw=False)
         )(phi)
-        return solution.weights, bound(trained.law, solution, throw=False).bound
+        return solution.weights, bound(trained.family, solution, throw=False).bound
 
     text = lowered(both, trained.basis, phi)
     assert calls(text)

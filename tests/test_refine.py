@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.error.refine import Means, NodalBasis, at_nodes, ladder, refine
+from pdecl.error.refine import NodalBasis, RefinedBy, at_nodes, ladder, refine
 from pdecl.family.bound import bound
 from pdecl.family.experiment import basis_of, keys_of
 from pdecl.family.presets import preset
@@ -39,7 +39,7 @@ def energy(nu, f):
 @pytest.fixture(scope="module")
 def darcy():
     model = small("darcy", grid=17)
-    nu = model.law.sample(3, 3)
+    nu = model.family.sample(3, 3)
     nu[2] = np.where(nu[2] > 5, 300.0, 1.0)
     return model, nu, model.solve(nu, throw=False)
 
@@ -49,8 +49,8 @@ def test_darcy_is_refined_by_conjugate_gradients(darcy, tolerance):
     model, nu, solution = darcy
     assert not model.bound(solution).within(tolerance).any()
     refined = refine(model, solution, tolerance)
-    assert refined.means == [Means.CONJUGATE_GRADIENTS] * 3
-    truth = model.law.reference(nu)
+    assert refined.refined_by == [RefinedBy.CONJUGATE_GRADIENTS] * 3
+    truth = model.family.reference(nu)
     values = np.asarray(refined(solution.problem.domain.mesh(17, 17))).reshape(nu.shape)
     error, size = energy(nu, values - truth), energy(nu, truth)
     assert (error <= refined.bound.bound).all()
@@ -67,7 +67,7 @@ def test_only_what_needs_it_is_refined(darcy):
     tolerance = float(np.sort(before)[1])
     refined = refine(model, solution, tolerance)
     assert sorted(refined.better) == [int(np.argmax(before))]
-    assert refined.means.count(Means.NOTHING) == 2
+    assert refined.refined_by.count(RefinedBy.NOTHING) == 2
     points = np.random.default_rng(0).uniform(size=(30, 2))
     kept = before <= tolerance
     np.testing.assert_allclose(refined(points)[kept], solution(points)[kept], atol=1e-12)
@@ -79,7 +79,7 @@ def test_only_what_needs_it_is_refined(darcy):
 def test_rounding_is_the_end(darcy):
     model, _, solution = darcy
     refined = refine(model, solution, 1e-15)
-    assert refined.means == [Means.NOT_REACHED] * 3
+    assert refined.refined_by == [RefinedBy.NOT_REACHED] * 3
     assert not refined.reached.any()
     # The best there is was kept.
     assert (refined.bound.relative < 1e-9).all()
@@ -105,7 +105,7 @@ def weighted(beta, f):
 @pytest.fixture(scope="module")
 def convection():
     model = small("convection")
-    beta = model.law.sample(7, 1)
+    beta = model.family.sample(7, 1)
     return model, beta, model.solve(beta, throw=False)
 
 
@@ -120,8 +120,8 @@ def test_convection_is_refined_by_more_functions(convection, monkeypatch):
     before = model.bound(solution)
     assert before.relative[0] > 0.05
     refined = refine(model, solution, 5e-3, known=before)
-    assert refined.means == [Means.FUNCTIONS]
-    truth = model.law.reference(beta)
+    assert refined.refined_by == [RefinedBy.FUNCTIONS]
+    truth = model.family.reference(beta)
     error, size = weighted(beta, field(refined) - truth), weighted(beta, truth)
     assert (error <= refined.bound.bound).all()
     assert (error <= 5e-3 * size).all()
@@ -139,7 +139,7 @@ def test_more_points_are_tried_first_where_the_bound_is_near(convection, monkeyp
 
     monkeypatch.setattr(ladder, "solve", solved)
     near, far = (float(known.relative[0]) / factor for factor in (1.5, 5.0))
-    assert refine(model, solution, near, known=known).means == [Means.NOT_REACHED]
+    assert refine(model, solution, near, known=known).refined_by == [RefinedBy.NOT_REACHED]
     inside = len(solution.points[0].coords)
     assert asked[:2] == [(True, 2 * inside), (True, 4 * inside)]
     assert not any(same for same, _ in asked[2:])
@@ -162,7 +162,7 @@ def test_an_answer_is_kept_for_its_bound_alone(convection, monkeypatch):
     answers = iter([three, solution, three])
     monkeypatch.setattr(ladder, "solve", lambda *_, **options: first(next(answers)))
     kept = refine(model, two, tolerance)
-    assert kept.means == [Means.NOT_REACHED]
+    assert kept.refined_by == [RefinedBy.NOT_REACHED]
     np.testing.assert_array_equal(kept.better[0].weights, solution.weights)
     np.testing.assert_array_equal(kept.bound.bound, known.bound)
     monkeypatch.setattr(ladder, "solve", lambda *_, **options: first(three))
@@ -172,8 +172,8 @@ def test_an_answer_is_kept_for_its_bound_alone(convection, monkeypatch):
 
 
 def test_functions_that_are_carried_solve_the_equation():
-    law = Convection()
-    beta, problem = law.sample(5, 1)[0], law.problem()
+    family = Convection()
+    beta, problem = family.sample(5, 1)[0], family.problem()
     solution = pdecl.solve(problem, Carried(40), beta, points=problem.draw(2000), throw=False)
     noise = np.random.default_rng(0).normal(size=solution.weights.shape)
     points = problem.draw(300)
@@ -194,11 +194,11 @@ def test_burgers_is_refined_by_more_functions(monkeypatch):
     monkeypatch.setattr("pdecl.family.trained.bound", coarse)
     monkeypatch.setattr(Burgers, "further", lambda self, size: (Waves(5, 6),))
     model = small("burgers")
-    u0 = 0.1 * model.law.sample(4, 1)
+    u0 = 0.1 * model.family.sample(4, 1)
     solution = model.solve(u0, throw=False)
-    refined = refine(model, solution, 5e-2, known=coarse(model.law, solution, throw=False))
-    assert refined.means == [Means.FUNCTIONS]
-    truth = model.law.reference(u0)
+    refined = refine(model, solution, 5e-2, known=coarse(model.family, solution, throw=False))
+    assert refined.refined_by == [RefinedBy.FUNCTIONS]
+    truth = model.family.reference(u0)
     norm = lambda f: np.sqrt(np.mean(f**2))
     assert norm(field(refined) - truth) <= 5e-2 * norm(truth)
     assert norm(field(solution) - truth) > 5e-2 * norm(truth)

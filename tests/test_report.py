@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from pdecl import report
 from pdecl.family import named
-from pdecl.family.experiment import Experiment, basis_of, law_of
+from pdecl.family.experiment import Experiment, basis_of, family_of
 from pdecl.family.presets import preset
 from pdecl.family.trained import Trained
 from pdecl.report import learned, results, studies
@@ -42,14 +42,14 @@ def tiny(problem: str, method: str = "hard", seed: int = 0) -> Experiment:
         return experiment.with_overrides(**size)
     products = {"degree": 1} if method == "hard" else {}
     options = {**experiment.network.options, "modes": 4, **products}
-    small = replace(experiment, grid=13, law={"grid": 13})
+    small = replace(experiment, grid=13, constants={"grid": 13})
     return small.with_overrides(**{**size, "size": 9, "options": options})
 
 
 def history(method: str) -> History:
     """Falls like 1/√step, from 0.05 (hard) or 0.5 (soft)."""
     start, steps = {"hard": 0.05, "soft": 0.5}[method], [0, 1, 2, 5, 10, 30]
-    watched = [
+    metrics = [
         {
             "step": step,
             "seconds": 0.0 if step == 0 else 4 + 0.1 * step,
@@ -59,15 +59,15 @@ def history(method: str) -> History:
         for step in steps
     ]
     losses, seconds = 1 / np.arange(1, 31), 4 + 0.1 * np.arange(1, 31)
-    return History(losses.tolist(), seconds.tolist(), watched, 4.1)
+    return History(losses.tolist(), seconds.tolist(), metrics, 4.1)
 
 
 def made(folder, problem: str, method: str = "hard", seed: int = 0) -> Run:
     """A run that was never trained, with made-up results."""
     experiment = tiny(problem, method, seed)
-    law = law_of(experiment)
+    family = family_of(experiment)
     draw = np.random.default_rng(seed)
-    phi = law.sample(2, 2)
+    phi = family.sample(2, 2)
     x = np.linspace(0, 1, 13 if problem == "darcy" else 101)
     target = np.stack([np.sin(np.pi * x) * np.cos(x[:, None] + k) for k in range(2)])
     scale = {"hard": 0.001, "soft": 0.03}[method]
@@ -175,8 +175,8 @@ def test_data_are_what_was_run(written):
     assert set(fields) == {"target", "hard_difference", "soft_difference"}
     assert np.abs(fields["soft_difference"]).max() == pytest.approx(0.03, rel=0.01)
     curves = json.loads((folder / "data/convection-quick-curves.json").read_text())
-    assert len(curves["watched"]["hard"]) == 2
-    assert curves["watched"]["soft"][0][0]["error"] == 0.5
+    assert len(curves["metrics"]["hard"]) == 2
+    assert curves["metrics"]["soft"][0][0]["error"] == 0.5
     assert curves["paper"]["error"] == {"hard": 0.0132, "soft": 0.0259}
     points = json.loads((folder / "data/convection-quick-points.json").read_text())
     assert points["counts"] == {"used": 60, "unused": 340}
@@ -238,7 +238,7 @@ def test_page_begins_with_errors_a_picture_and_what_is_known_without_a_reference
     assert "missing" not in begin
     assert_drawn(tmp_path / "out" / "front.png")
     curves = json.loads((tmp_path / "out" / "data" / "convection-quick-curves.json").read_text())
-    assert set(curves["watched"]) == {"hard", "soft"}
+    assert set(curves["metrics"]) == {"hard", "soft"}
 
 
 def test_kept_results_of_other_settings_are_left_out(tmp_path):
@@ -280,9 +280,9 @@ def test_infinite_errors_are_counted_and_not_drawn(tmp_path):
 def test_exact_solutions_are_the_references():
     line = np.linspace(0, 1, 101)
     for name in ("convection", "burgers"):
-        law = named(name)
-        phi = law.sample(2, 1)
-        assert np.allclose(law.exact(phi[0], (line, line)).T, law.reference(phi)[0], atol=1e-9)
+        family = named(name)
+        phi = family.sample(2, 1)
+        assert np.allclose(family.exact(phi[0], (line, line)).T, family.reference(phi)[0], atol=1e-9)
     assert named("darcy").exact is None
 
 
@@ -290,7 +290,7 @@ def test_reduced_basis_holds_the_solutions_it_was_made_from():
     experiment = tiny("burgers")
     basis = basis_of(experiment, jr.key(0))
     points = np.random.default_rng(0).uniform(size=(200, 2))
-    phi = law_of(experiment).sample(1, 1)
+    phi = family_of(experiment).sample(1, 1)
     weights = np.random.default_rng(1).normal(size=(3, 10))
     matrix = directions(weights, gram_of(basis, phi, points))
     assert matrix.shape == (10, 3)
@@ -303,7 +303,7 @@ def test_reduced_basis_holds_the_solutions_it_was_made_from():
 
 def test_functions_on_a_grid_are_reduced_there():
     experiment = tiny("darcy")
-    basis, phi = basis_of(experiment, jr.key(0)), law_of(experiment).sample(1, 1)[0]
+    basis, phi = basis_of(experiment, jr.key(0)), family_of(experiment).sample(1, 1)[0]
     matrix, points = jnp.asarray(np.random.default_rng(0).normal(size=(9, 2))), np.full((3, 2), 0.3)
     full = values_at(basis, phi, points)
     assert np.allclose(values_at(Reduced(basis, matrix), phi, points), full @ matrix)

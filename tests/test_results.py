@@ -23,7 +23,7 @@ def experiment(problem="burgers", method="hard", seed=0, **changes):
 def result(problem="burgers", method="hard", seed=0, error=0.01, steps=(0, 1, 10, 100), **told) -> dict:
     """A made-up run: its error falls from 10 · error to error, at 0.1 s per step after 5 s."""
     errors = np.linspace(10 * error, error, len(steps))
-    watched = [
+    metrics = [
         {"step": step, "seconds": 0.0 if step == 0 else 5 + 0.1 * step, "error": e, "residual": 9.0}
         for step, e in zip(steps, errors.tolist(), strict=True)
     ]
@@ -48,13 +48,25 @@ def result(problem="burgers", method="hard", seed=0, error=0.01, steps=(0, 1, 10
         },
         "history": {
             "steps": steps[-1],
-            "seconds": watched[-1]["seconds"],
+            "seconds": metrics[-1]["seconds"],
             "compiling": 5.1,
             "steps_per_second": 10.0,
-            "watched": watched,
+            "metrics": metrics,
         },
         **told,
     }
+
+
+def test_a_result_and_a_history_of_version_0_1_are_read(tmp_path):
+    """Its metrics were called "watched"; the kept ones in `results/` are of that kind too."""
+    new = result()
+    old = {**new, "history": {**new["history"]}}
+    old["history"]["watched"] = old["history"].pop("metrics")
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    (tmp_path / "new.json").write_text(json.dumps(new))
+    assert results.read(tmp_path / "old.json") == results.read(tmp_path / "new.json")
+    (tmp_path / "history.json").write_text('{"loss": [1.0], "seconds": [2.0], "watched": [{"step": 0}]}')
+    assert History.load(tmp_path / "history.json").metrics == [{"step": 0}]
 
 
 def test_collect_keeps_what_is_worth_keeping():
@@ -76,7 +88,7 @@ def test_collect_keeps_what_is_worth_keeping():
     assert kept["evaluation"]["errors"] == [0.1235, None]
     assert "residuals" not in kept["evaluation"]
     assert kept["history"]["steps_per_second"] == 2.0
-    assert kept["history"]["watched"] == [{"step": 0, "seconds": 0.0, "error": None}]
+    assert kept["history"]["metrics"] == [{"step": 0, "seconds": 0.0, "error": None}]
     assert kept["points"] == {"equation": 192, "initial": 39}
     assert "∞%" in results.markdown([kept])
 

@@ -21,7 +21,7 @@ def test_all_of_them_are_known_and_small():
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_shipped_basis_solves_what_it_has_never_seen(name):
     trained = pdecl.load(name)
-    data = datasets.build(trained.law, SPLITS["test"].seed, 2)
+    data = datasets.build(trained.family, SPLITS["test"].seed, 2)
     if name == "darcy":
         data = datasets.on_grid(data, 141)
     found, _ = pdecl.evaluate(trained, data)
@@ -32,4 +32,4 @@ def test_a_shipped_basis_solves_what_it_has_never_seen(name):
 @pytest.mark.parametrize("name", ["burgers", "convection-fast"])
 def test_these_run_no_network_once_they_are_compiled(name):
     trained = pdecl.load(name)
-    assert phi_independent(trained.problem(), trained.basis, trained.law.sample(0, 1)[0])
+    assert phi_independent(trained.problem(), trained.basis, trained.family.sample(0, 1)[0])

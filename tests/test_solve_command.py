@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import stream as streaming
-from pdecl.error.refine import Means
+from pdecl.error.refine import RefinedBy
 from pdecl.family.array_files import ArrayFile
 from pdecl.family.dataset import DatasetError
 from pdecl.family.experiment import basis_of, keys_of
@@ -192,10 +192,10 @@ def test_a_grid_is_laid_out_as_the_references_are():
 def test_darcy_is_solved_on_its_own_grid_and_asked_elsewhere(tmp_path):
     model = small("darcy", grid=17)
     nu = Darcy(grid=21).sample(3, 3)
-    source = streaming.FromRows(nu, model.law)
+    source = streaming.FromRows(nu, model.family)
     query = streaming.ask(model, source.shape, grid=(6, 11), derivatives=["x"])
     summary = streaming.solve_stream(model, source, tmp_path / "d.h5", query, batch=2)
-    assert summary.tally.count == 3
+    assert summary.totals.count == 3
     found = answers(tmp_path / "d.h5")
     assert found["u"].shape == found["u_x"].shape == (3, 6, 11)
     assert np.abs(found["u"][:, 0]).max() < 1e-12 < np.abs(found["u"][:, 2]).max()
@@ -208,10 +208,10 @@ def test_darcy_is_solved_on_its_own_grid_and_asked_elsewhere(tmp_path):
 
 def test_a_soft_model_answers_too(tmp_path):
     model = small("burgers", "soft")
-    source = streaming.FromLaw(model.law, 5, 3)
+    source = streaming.FromDistribution(model.family, 5, 3)
     query = streaming.ask(model, source.shape, points=POINTS)
     summary = streaming.solve_stream(model, source, tmp_path / "b.h5", query, batch=2)
-    assert summary.as_dict()["statuses"] == {"GIVEN": 3}
+    assert summary.as_dict()["statuses"] == {"PREDICTED": 3}
     assert np.isfinite(answers(tmp_path / "b.h5")["u"]).all()
 
 
@@ -228,23 +228,23 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     assert result.exit_code == 3, result.output
     assert "2 of 10 φ have no answer (numbers 2, 5); see status and message in" in result.stderr
     summary = json.loads(result.stdout)
-    assert (summary["statuses"]["REFUSED"], summary["outside_the_law"]) == (2, 1)
+    assert (summary["statuses"]["REJECTED"], summary["out_of_distribution"]) == (2, 1)
     assert [bad["number"] for bad in summary["bad"]] == [2, 5]
     assert "NaN" in summary["bad"][0]["why"]
     assert "φ number 5:" in result.stderr
     assert "must be positive" in result.stderr
-    assert "outside the law" in result.stderr
+    assert "outside the training distribution" in result.stderr
     found = np.load(tmp_path / "a.npz")
     good = np.setdiff1d(np.arange(COUNT), [2, 5, 7])
     np.testing.assert_array_equal(found["u"][good], whole["u"][good])
     assert np.isnan(found["u"][[2, 5]]).all()
-    assert (found["status"][[2, 5]] == Status.REFUSED).all()
+    assert (found["status"][[2, 5]] == Status.REJECTED).all()
     assert "beta has NaN" in found["message"][2]
     assert found["distance"][7] > streaming.FAR
 
 
 @pytest.mark.parametrize(
-    ("law", "shape", "phi", "message"),
+    ("family", "shape", "phi", "message"),
     [
         (Burgers(), (101,), np.linspace(0, 1, 101), "must be periodic"),
         (Burgers(), (101,), [1.0, 2.0], "at least 5"),
@@ -256,8 +256,8 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
         (Darcy(grid=9), (9, 9), ValueError("line 3 is not JSON"), "line 3"),
     ],
 )
-def test_what_is_wrong_with_a_phi_is_said(law, shape, phi, message):
-    good, (first, second) = validate(law, shape, [law.sample(0, 1)[0], phi])
+def test_what_is_wrong_with_a_phi_is_said(family, shape, phi, message):
+    good, (first, second) = validate(family, shape, [family.sample(0, 1)[0], phi])
     assert list(good) == [0]
     assert first == ""
     assert re.search(message, second)
@@ -265,24 +265,24 @@ def test_what_is_wrong_with_a_phi_is_said(law, shape, phi, message):
 
 
 def test_distance_from_the_law():
-    for law, strange in [
+    for family, strange in [
         (Burgers(), lambda u0: u0 + 0.5 * np.sin(40 * np.pi * np.linspace(0, 1, 101))),
         (Convection(), lambda beta: 8 * beta),
         (Darcy(grid=33), lambda nu: np.where(nu > 3, 40.0, 3.0)),
         (Darcy(grid=33), lambda nu: np.full_like(nu, 6.0)),
     ]:
-        usual = law.sample(2, 50)
-        novelty = streaming.Novelty(law)
-        assert novelty(usual).max() < 1.3
-        assert 0.2 < np.median(novelty(usual)) < 1
-        assert novelty(strange(usual)).min() > streaming.FAR
+        usual = family.sample(2, 50)
+        distance = streaming.MahalanobisDistance(family)
+        assert distance(usual).max() < 1.3
+        assert 0.2 < np.median(distance(usual)) < 1
+        assert distance(strange(usual)).min() > streaming.FAR
 
 
 def test_darcy_is_solved_on_fewer_nodes_than_its_coefficient_has(tmp_path):
     model = small("darcy", grid=17)
     model.save(tmp_path / "model.safetensors")
     np.savez(
-        tmp_path / "phi.npz", nu=np.concatenate([np.full((1, 17, 17), 5.0), model.law.sample(3, 1)])
+        tmp_path / "phi.npz", nu=np.concatenate([np.full((1, 17, 17), 5.0), model.family.sample(3, 1)])
     )
     arguments = ("--phi", tmp_path / "phi.npz", "--nodes", 9, "--bound", "--out", tmp_path / "u.npz")
     assert run(tmp_path, *arguments, points=False).exit_code == 0
@@ -293,11 +293,11 @@ def test_darcy_is_solved_on_fewer_nodes_than_its_coefficient_has(tmp_path):
     np.testing.assert_allclose(found["u"][0].ravel(), np.asarray(own)[0], atol=1e-9)
     nu = np.load(tmp_path / "phi.npz")["nu"]
     for each, u, bound in zip(nu, found["u"], found["bound"], strict=True):
-        off = jnp.asarray(u - model.law.reference(each)[0])
+        off = jnp.asarray(u - model.family.reference(each)[0])
         assert energy_norm(jnp.asarray(each), off) <= bound
-    refused = run(tmp_path, "--phi", tmp_path / "phi.npz", "--nodes", 10, points=False)
-    assert refused.exit_code != 0
-    assert "no subgrid of 10" in refused.output
+    rejected = run(tmp_path, "--phi", tmp_path / "phi.npz", "--nodes", 10, points=False)
+    assert rejected.exit_code != 0
+    assert "no subgrid of 10" in rejected.output
 
 
 def test_a_coarser_model_is_kept_in_a_file(tmp_path):
@@ -315,11 +315,11 @@ def test_a_coarser_model_is_kept_in_a_file(tmp_path):
 
 @pytest.fixture(scope="module")
 def wells(tmp_path_factory):
-    """A Darcy model that nothing was taught, on a tiny grid, and five ν of which one is refused."""
+    """A Darcy model that nothing was taught, on a tiny grid, and five ν of which one is rejected."""
     folder = tmp_path_factory.mktemp("wells")
     model = small("darcy", grid=17)
     model.save(folder / "model.safetensors")
-    nu = model.law.sample(3, 5)
+    nu = model.family.sample(3, 5)
     nu[1, 4, 4] = -1.0
     np.savez(folder / "phi.npz", nu=nu)
     np.savetxt(folder / "points.csv", POINTS, delimiter=",", header="x,y", comments="")
@@ -354,7 +354,7 @@ def test_bounds_are_written_and_those_above_the_tolerance_named(wells, tmp_path)
     plain = np.load(tmp_path / "b.npz")
     np.testing.assert_array_equal(plain["relative_bound"], found["relative_bound"])
     assert "over_tolerance" not in json.loads(result.stdout)
-    assert (plain["refined"] == Means.NOTHING).all()
+    assert (plain["refined"] == RefinedBy.NOTHING).all()
 
 
 def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
@@ -378,7 +378,7 @@ def test_refined_interrupted_and_resumed(wells, tmp_path, monkeypatch):
     assert (summary["refined"], summary["over_tolerance_count"]) == (4, 0)
     good = [0, 2, 3, 4]
     assert (whole["relative_bound"][good] <= 1e-6).all()
-    truth = model.law.reference(nu[good])
+    truth = model.family.reference(nu[good])
     for place, (x, y) in enumerate(POINTS[1:2], 1):  # (0.5, 0.9): between two nodes along y
         i, j, rest = round(16 * x), int(16 * y), 16 * y % 1
         values = (1 - rest) * truth[:, i, j] + rest * truth[:, i, j + 1]
@@ -438,7 +438,7 @@ def test_a_compiled_solver_names_bad_phi(fast, tmp_path):
     result = run(where, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.h5", "--json")
     assert result.exit_code == 3, result.output
     summary = json.loads(result.stdout)
-    assert (summary["statuses"]["REFUSED"], summary["outside_the_law"]) == (2, 1)
+    assert (summary["statuses"]["REJECTED"], summary["out_of_distribution"]) == (2, 1)
     assert "must be positive" in result.stderr
     good = np.setdiff1d(np.arange(COUNT), [2, 5, 7])
     found, whole = answers(tmp_path / "a.h5"), answers(where / "whole.h5")
@@ -470,13 +470,13 @@ def test_a_compiled_solver_is_refined_with_its_whole_basis(fast, tmp_path):
 def test_a_compiled_solver_of_darcy_keeps_to_its_grid(tmp_path):
     model = small("darcy", grid=21)
     solver = compile(model, phis=8)
-    nu = model.law.sample(3, 3)
-    source = streaming.FromRows(nu, model.law)
+    nu = model.family.sample(3, 3)
+    source = streaming.FromRows(nu, model.family)
     query = streaming.ask(solver, source.shape, grid=(6, 11), derivatives=["x"])
     streaming.solve_stream(solver, source, tmp_path / "d.h5", query, batch=2)
     expected = np.asarray(solver(nu)(solver.core.problem.domain.mesh(6, 11))).reshape(3, 6, 11)
     np.testing.assert_allclose(answers(tmp_path / "d.h5")["u"], expected, rtol=1e-6, atol=1e-10)
-    other = streaming.FromRows(Darcy(grid=16).sample(3, 2), model.law)
+    other = streaming.FromRows(Darcy(grid=16).sample(3, 2), model.family)
     with pytest.raises(ValueError, match=r"compiled for φ of shape \(21, 21\); found \(16, 16\)"):
         streaming.solve_stream(solver, other, tmp_path / "e.h5", query)
 
@@ -625,7 +625,7 @@ def test_a_killed_process_leaves_a_file_to_go_on_with(tmp_path):
         path = tmp_path / f"{count}.h5"
         with Results.resume(path, {"a": 1}) as results:
             assert (results.done, results.complete) == (76, False)
-            assert results.tally().bad_count == 0
+            assert results.totals().bad_count == 0
         assert (answers(path)["u"][:76:4] == np.arange(0, 76, 4)[:, None]).all()
 
 
@@ -657,7 +657,7 @@ def test_answers_on_standard_output(folder, whole):
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["number"] for line in found] == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal([line["u"] for line in found[:3]], whole["u"][:3])
-    assert [line["status"] for line in found[3:]] == ["REFUSED", "REFUSED"]
+    assert [line["status"] for line in found[3:]] == ["REJECTED", "REJECTED"]
     assert found[3]["u"] is None
     assert "line 6 is not JSON" in found[4]["message"]
     text = run(folder, "--sample", "7,2").stdout.splitlines()
@@ -715,10 +715,10 @@ class Counted:
 def test_only_one_batch_is_ever_asked_for(whole):
     rows, model = Counted(), small("convection")
     source = streaming.FromRows(rows, LAW)
-    answering = streaming.Answering(
+    predictor = streaming.Predictor(
         model, source.shape, streaming.ask(model, (101,), points=POINTS), BATCH
     )
-    found = list(itertools.islice(answering.stream(source, 600_000), 2))
+    found = list(itertools.islice(predictor.stream(source, 600_000), 2))
     assert [batch.start for batch in found] == [600_000, 600_004]
     assert rows.asked == [(0, 1), (999_999, 10**6), (600_000, 600_004), (600_004, 600_008)]
     np.testing.assert_array_equal(np.concatenate([batch.values["u"] for batch in found]), whole["u"][:8])

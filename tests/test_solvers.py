@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pdecl
 from pdecl.layer.gram import Gram
 from pdecl.layer.implicit import symmetric_solve
-from pdecl.layer.solvers.quadratic import kkt_inverse, minimise, softness
+from pdecl.layer.solvers.quadratic import kkt_inverse, minimise, regularisation
 from pdecl.layer.system import Model
 
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
@@ -173,7 +173,7 @@ def test_multipliers_of_more_equalities_than_functions_balance_the_rest(name, ra
     assert relative(C.T @ y, -slope) < 1e-5
     assert np.linalg.norm(C.T @ (C @ x - d)) < 1e-6 * np.linalg.norm(C.T @ d)
     if rank < 10:  # the least violation, in units of the weight of the rest
-        weight = softness(jnp.float64) / (1 + softness(jnp.float64))
+        weight = regularisation(jnp.float64) / (1 + regularisation(jnp.float64))
         assert relative(weight * y, C @ x - d) < 1e-6
     alone = model(C=C, d=d)
     x, y, _ = minimise(alone, jnp.full(10, 1e-12), jnp.zeros(10), solver)

@@ -38,7 +38,7 @@ def file(trained, tmp_path):
 def test_a_model_comes_back_as_it_was(trained, file):
     again = pdecl.load(file)
     assert again.experiment == from_dict(json.loads(json.dumps(trained.experiment.as_dict())))
-    phi = trained.law.sample(2, 1)
+    phi = trained.family.sample(2, 1)
     here = again.problem().domain.mesh(4, 4)
     assert np.array_equal(*(model.solve(phi, throw=False)(here) for model in (trained, again)))
 
@@ -100,6 +100,20 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):
             pdecl.load(path, basis=own)
         with pytest.raises(pdecl.ModelFileError, match=r"own\.safetensors"):
             storage.recipe_in(path)
+
+
+def test_what_version_0_1_called_otherwise_is_read():
+    """`law`, `judge`, `fitted_too` and `watched` in the description of an experiment."""
+    now = preset(families()[1], "hard", "best").with_overrides(
+        constants={"length": 0.3}, metrics_phis=3, include_collocation=True, loss_statement={"points": 7}
+    )
+    plain = json.loads(json.dumps(now.as_dict()))
+    training = plain["training"]
+    for new, old in (("include_collocation", "fitted_too"), ("metrics_phis", "watched")):
+        training[old] = training.pop(new)
+    for new, old in (("constants", "law"), ("loss_statement", "judge")):
+        plain[old] = plain.pop(new)
+    assert from_dict(plain) == now
 
 
 def test_files_from_before_there_was_a_checksum_are_read(trained, file):

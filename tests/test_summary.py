@@ -76,7 +76,7 @@ FNO = pdecl.nn.FNO(FIELD, 3, 4, 1, 2, slopes=True, key=KEY)
 HISTORY = pdecl.History(
     loss=[2.0, 1.0],
     seconds=[3.0, 3.5],
-    watched=[{"step": 1, "seconds": 3.0, "error": 0.25}, {"step": 2, "seconds": 3.5, "error": 0.5}],
+    metrics=[{"step": 1, "seconds": 3.0, "error": 0.25}, {"step": 2, "seconds": 3.5, "error": 0.5}],
     compiling=3.0,
 )
 BOUND = pdecl.ErrorBound(

@@ -22,7 +22,7 @@ from pdecl.family.experiment import (
 from pdecl.family.presets import preset
 from pdecl.layer.layer import weights_of
 from pdecl.layer.system import build
-from pdecl.train.loss import hard, has_envelope, left_over, mean_over_phi
+from pdecl.train.loss import hard, has_envelope, mean_over_phi, residual_loss
 
 line = pdecl.Box(x=(0, 1))
 decay = pdecl.Problem(
@@ -143,7 +143,7 @@ def test_seconds_end_a_training_that_has_steps_left(tmp_path):
     options = {"steps": 10**6, "seconds": 1e-6, "watch": lambda basis: {"error": 0.5}}
     ended, history = train(small(), **options, checkpoints=pdecl.Checkpoints(tmp_path / "run"))
     assert len(history.loss) == 1
-    assert history.watched[-1]["step"] == 1
+    assert history.metrics[-1]["step"] == 1
     assert same(ended, train(small(), 1)[0])
     resumed, history = train(small(), 3, checkpoints=pdecl.Checkpoints(tmp_path / "run"))
     assert len(history.loss) == 3
@@ -182,13 +182,13 @@ def wave():
 
 def test_soft_training_uses_the_weights_that_the_network_proposes():
     phis = decay.sample(jr.key(5), 8)
-    propose = lambda basis: jax.vmap(lambda phi: pdecl.propose(decay, basis, phi))(phis)
-    before = propose(wave()).residual["Fit 0"].mean()
+    predict = lambda basis: jax.vmap(lambda phi: pdecl.predict(decay, basis, phi))(phis)
+    before = predict(wave()).residual["Fit 0"].mean()
     trained, history = train(wave(), 150, optax.adam(1e-2), method="soft", mean="mean")
-    after = propose(trained)
+    after = predict(trained)
     assert after.residual["Fit 0"].mean() < 0.5 * before
     assert history.loss[-1] < history.loss[0]
-    assert all(status is pdecl.Status.GIVEN for status in after.status)
+    assert all(status is pdecl.Status.PREDICTED for status in after.status)
 
 
 def test_a_soft_model_has_to_see_phi():
@@ -207,11 +207,11 @@ def test_hard_training_leaves_the_branch_alone_and_starts_far_below_soft():
     "options",
     [
         {"mean": "mean"},
-        {"fitted_too": True},
+        {"include_collocation": True},
         {"single": True},
         {"batch": 3},
         {"phis": jnp.linspace(2, 20, 16)},
-        {"judge": decay.also(pdecl.Fit(lambda u, z, k: u() - jnp.exp(-k), on=line.face(x=1)))},
+        {"loss_problem": decay.also(pdecl.Fit(lambda u, z, k: u() - jnp.exp(-k), on=line.face(x=1)))},
     ],
     ids=lambda options: next(iter(options)),
 )
@@ -225,11 +225,11 @@ def test_each_option_changes_the_training(options):
 def test_observed_data_pull_the_solution_towards_them():
     """Data that contradict the equation are met better when the loss holds them."""
     data = pdecl.Fit(lambda u, z, k: u() - 0.5, on=line.face(x=1), weight=100.0, name="data")
-    judge = decay.also(data)
+    loss_problem = decay.also(data)
     at_end = lambda basis: float(
         pdecl.solve(decay, basis, 3.0, residual_limit=None)(jnp.ones((1, 1)))[0]
     )
-    told, _ = train(small(), 60, optax.adam(1e-2), judge=judge, mean="mean")
+    told, _ = train(small(), 60, optax.adam(1e-2), loss_problem=loss_problem, mean="mean")
     untold, _ = train(small(), 60, optax.adam(1e-2), mean="mean")
     assert abs(at_end(told) - 0.5) < abs(at_end(untold) - 0.5)
 
@@ -263,7 +263,7 @@ def test_one_compilation_for_the_whole_run():
 
 def test_metrics_are_taken_at_steps_spaced_in_the_logarithm(tmp_path):
     seen = decay.sample(jr.key(5), 4)
-    _, history = train(small(), 40, watch=lambda basis: {"error": error(basis, seen)}, watches=6)
+    _, history = train(small(), 40, metrics=lambda basis: {"error": error(basis, seen)}, metrics_count=6)
     steps, seconds, values = history.metric("error")
     assert steps.tolist() == [0, 1, 2, 4, 9, 19, 40]
     assert np.all(np.diff(seconds) >= 0)
@@ -296,7 +296,7 @@ def test_mistakes_are_named(options, message):
 
 def test_a_problem_without_a_law_cannot_be_trained_on():
     lawless = pdecl.Problem(line, [pdecl.Fit(lambda u, z, phi: u() - 1, on=line.interior)])
-    with pytest.raises(ValueError, match="no law"):
+    with pytest.raises(ValueError, match="no distribution"):
         pdecl.fit(lawless, lambda x, phi: x, optax.adam(1e-3), steps=1, key=jr.key(0))
 
 
@@ -311,7 +311,7 @@ def test_the_few_newton_steps_of_training_give_the_gradient_of_many():
             whole = eqx.combine(parameters, rest)
             system = build(problem, whole, phi, points)
             found = weights_of(system, solver)
-            return left_over(problem, whole, phi, fresh, found.weights), found.iterations
+            return residual_loss(problem, whole, phi, fresh, found.weights), found.iterations
 
         phis = jnp.asarray(training_phis(experiment)[:3])
         many = jax.jit(jax.vmap(jax.grad(loss, has_aux=True), (None, 0)))
@@ -335,7 +335,9 @@ def test_the_loss_counts_every_kind_of_condition():
     ]
     for chosen, wanted in [((0,), 2.0), ((1,), 27.0), ((2,), 2.0), ((0, 1, 2), 31.0)]:
         problem = pdecl.Problem(line, [conditions[i] for i in chosen])
-        loss = left_over(problem, lambda x, phi: jnp.ones(1), None, problem.draw(4), jnp.array([2.0]))
+        loss = residual_loss(
+            problem, lambda x, phi: jnp.ones(1), None, problem.draw(4), jnp.array([2.0])
+        )
         assert loss == pytest.approx(wanted, rel=1e-12)
 
 
@@ -350,7 +352,7 @@ def test_points_that_are_joined_count_by_their_number():
     basis = Partial(lambda scale, x, k: scale * k[None], jnp.ones(()))
     _, history = pdecl.fit(
         first, basis, optax.sgd(1.0), steps=1, key=jr.key(0), batch=1,
-        phis=jnp.array([4.0]), method="soft", judge=other, progress=False,
+        phis=jnp.array([4.0]), method="soft", loss_problem=other, progress=False,
     )  # fmt: skip
     assert history.loss == [pytest.approx(4.0 * 1.75, rel=1e-12)]
 

@@ -24,7 +24,7 @@ count = 1000
 trained = pdecl.load("burgers")
 problem = trained.problem()
 solver = pdecl.compile(trained, functions=96, at=problem.domain.mesh(101, 101))
-phis = trained.law.sample(7, count)
+phis = trained.family.sample(7, count)
 answers = solver(phis)
 begun = time.perf_counter()
 answers = jax.block_until_ready(solver(phis).values)

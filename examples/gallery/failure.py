@@ -44,7 +44,7 @@ x = jnp.linspace(0, 1, 2001)
 exact = (1 - jnp.exp(-x / 1e-3)) / (1 - jnp.exp(-1e3)) - x
 error = relative_error(wrong(x[:, None]), exact)
 print(
-    f"error of the refused answer {error:.2g}, to a tolerance {relative_error(right(x[:, None]), exact):.1e}"
+    f"error of the rejected answer {error:.2g}, to a tolerance {relative_error(right(x[:, None]), exact):.1e}"
 )
 fig, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
 axes.plot(x, wrong(x[:, None]), label=f"{size} functions: {wrong.status}")

@@ -7,15 +7,15 @@ from .adaptive import Adaptive as Adaptive
 from .error import ErrorBound as ErrorBound
 from .error import Estimator as Estimator
 from .error import calibrate as calibrate
-from .error.refine import Means as Means
 from .error.refine import Refined as Refined
+from .error.refine import RefinedBy as RefinedBy
 from .error.refine import refine as refine
 from .family import Family as Family
 from .family import Network as Network
 from .family.evaluate import evaluate as evaluate
 from .family.trained import Trained as Trained
 from .layer.solution import Solution as Solution
-from .layer.solve import propose as propose
+from .layer.solve import predict as predict
 from .layer.solve import solve as solve
 from .reduced import Compiled as Compiled
 from .reduced import compile as compile

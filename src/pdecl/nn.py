@@ -1,4 +1,4 @@
-"""Networks that propose basis functions, and what wraps them."""
+"""Networks that predict basis functions, and what wraps them."""
 
 from .basis.basis import Basis as Basis
 from .basis.grid import ElementBasis as ElementBasis

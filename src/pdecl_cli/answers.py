@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pdecl import Compiled, Means, Trained, load
+from pdecl import Compiled, RefinedBy, Trained, load
 from pdecl import stream as streaming
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
@@ -52,7 +52,7 @@ def answer(
         asked = asked.coarser(nodes)
     trained = streaming.trained_of(asked)
     limit = RESIDUAL_LIMIT if residual_limit is None else residual_limit
-    demand = streaming.Demand(tolerance, refine) if bound or tolerance is not None else None
+    target = streaming.ErrorTarget(tolerance, refine) if bound or tolerance is not None else None
     with _source(trained, phi, sample, name) as source:
         nodes_asked = None if grid is None else _numbers("grid", grid)
         if nodes_asked is not None:
@@ -66,10 +66,10 @@ def answer(
         streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
         if out is None:
             together = batch or streaming.usual_batch(asked)
-            answering = streaming.Answering(asked, source.shape, query, together, demand, limit)
-            _print_answers(answering, source, as_json)
+            predictor = streaming.Predictor(asked, source.shape, query, together, target, limit)
+            _print_answers(predictor, source, as_json)
         else:
-            _write_answers(asked, source, query, batch, as_json, out, overwrite, demand, limit)
+            _write_answers(asked, source, query, batch, as_json, out, overwrite, target, limit)
 
 
 def _write_answers(
@@ -80,7 +80,7 @@ def _write_answers(
     as_json: bool,
     out: Path,
     overwrite: bool,
-    demand: streaming.Demand | None,
+    target: streaming.ErrorTarget | None,
     residual_limit: float,
 ) -> None:
     show, kept, stream = sys.stderr.isatty(), 0, streaming.stream_of(out)
@@ -94,30 +94,30 @@ def _write_answers(
 
         summary = streaming.solve_stream(
             model, source, out, query,
-            batch=batch, demand=demand, residual_limit=residual_limit, overwrite=overwrite,
+            batch=batch, target=target, residual_limit=residual_limit, overwrite=overwrite,
             progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(summary.as_dict())
     else:
         _show(summary, streaming.kind_of(streaming.trained_of(model)))
-    _complain(summary.tally, f"see status and message in {out}")
+    _complain(summary.totals, f"see status and message in {out}")
 
 
-def _print_answers(answering: streaming.Answering, source: streaming.Source, as_json: bool) -> None:
-    query, demand = answering.query, answering.demand
+def _print_answers(predictor: streaming.Predictor, source: streaming.Source, as_json: bool) -> None:
+    query, target = predictor.query, predictor.target
     numbers = len(query.coords) * len(query.names)
     if numbers > _PRINTED:
         stop(
             f"{numbers} numbers for each φ are too many for standard output (at most {_PRINTED}): write "
             "them with --out FILE, or ask for fewer with --points or --grid"
         )
-    tally, began = streaming.Tally.begin(demand), time.perf_counter()
+    totals, began = streaming.StreamSummary.begin(target), time.perf_counter()
     try:
         if not as_json:
-            print(*_header(query, demand), sep="\t", flush=True)
-        for answers in answering.stream(source):
-            tally.add(answers.start, answers.codes, answers.distance, answers.messages, answers.bounds)
+            print(*_header(query, target), sep="\t", flush=True)
+        for answers in predictor.stream(source):
+            totals.add(answers.start, answers.codes, answers.distance, answers.messages, answers.bounds)
             for place in range(len(answers.codes)):
                 print(_json_line(answers, place) if as_json else _text_line(answers, place))
             sys.stdout.flush()
@@ -129,17 +129,17 @@ def _print_answers(answering: streaming.Answering, source: streaming.Source, as_
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     seconds = time.perf_counter() - began
-    Console(stderr=True).print(f"{tally.count} φ in {seconds:.1f} s", highlight=False)
-    _complain(tally, "see status and message in the lines" if as_json else "see status in the lines")
+    Console(stderr=True).print(f"{totals.count} φ in {seconds:.1f} s", highlight=False)
+    _complain(totals, "see status and message in the lines" if as_json else "see status in the lines")
 
 
-def _header(query: streaming.Query, demand: streaming.Demand | None) -> list[str]:
+def _header(query: streaming.Query, target: streaming.ErrorTarget | None) -> list[str]:
     places = [f"({', '.join(f'{c:g}' for c in point)})" for point in query.places()]
     return [
         "number",
         "status",
         "distance",
-        *(["relative_bound"] if demand else []),
+        *(["relative_bound"] if target else []),
         *(f"{name}{place}" for name in query.names for place in places),
     ]
 
@@ -173,7 +173,7 @@ def _bounds_of(answers: streaming.Answers, place: int) -> dict[str, Any]:
     return {
         "bound": float(found.absolute[place]),
         "relative_bound": float(found.relative[place]),
-        "refined": Means(int(found.means[place])).name,
+        "refined": RefinedBy(int(found.refined_by[place])).name,
     }
 
 
@@ -189,53 +189,53 @@ def _finite(value: Any) -> Any:
 
 
 def _show(summary: streaming.Summary, kind: str) -> None:
-    tally, plain = summary.tally, summary.as_dict()
-    now = "" if summary.solved == tally.count else f", {summary.solved} of them now"
+    totals, plain = summary.totals, summary.as_dict()
+    now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
     print_rows(
-        ("solved", f"[bold]{tally.count}[/] φ{now}"),
-        ("status", ", ".join(f"{n} {status}" for status, n in tally.statuses.items())),
+        ("solved", f"[bold]{totals.count}[/] φ{now}"),
+        ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
         ("time", f"{summary.seconds:.1f} s{speed}"),
-        *([] if tally.bounds is None else [(f"{kind}s", _bound_words(tally.bounds, kind))]),
+        *([] if totals.bounds is None else [(f"{kind}s", _bound_words(totals.bounds, kind))]),
         ("written", plain["out"]),
     )
 
 
-def _bound_words(bounds: streaming.BoundTally, kind: str) -> str:
-    words, demand = f"relative {kind} at most {bounds.worst:.3g}", bounds.demand
-    if demand.tolerance is not None:
-        words += f"; {bounds.over_count} above the tolerance {demand.tolerance:g}"
-    if demand.refine:
-        how = ", ".join(f"{n} by {Means[name]!s}" for name, n in bounds.refined.items())
+def _bound_words(bounds: streaming.BoundSummary, kind: str) -> str:
+    words, target = f"relative {kind} at most {bounds.worst:.3g}", bounds.target
+    if target.tolerance is not None:
+        words += f"; {bounds.over_count} above the tolerance {target.tolerance:g}"
+    if target.refine:
+        how = ", ".join(f"{n} by {RefinedBy[name]!s}" for name, n in bounds.refined.items())
         words += f"; {sum(bounds.refined.values())} refined{f' ({how})' if how else ''}"
     return words
 
 
-def _complain(tally: streaming.Tally, where: str) -> None:
+def _complain(totals: streaming.StreamSummary, where: str) -> None:
     """What a user should know about single φ, on standard error; ends the command if some have no
     answer. `where` it is said of all of them what is said here of the first."""
-    for bad in tally.bad:
+    for bad in totals.bad:
         say(f"[yellow]φ number {bad['number']}:[/]", bad["why"])
-    if tally.bounds is not None and tally.bounds.over_count:
-        bounds, tolerance = tally.bounds, tally.bounds.demand.tolerance
-        advice = "--refine did not reach it" if bounds.demand.refine else "--refine refines them"
+    if totals.bounds is not None and totals.bounds.over_count:
+        bounds, tolerance = totals.bounds, totals.bounds.target.tolerance
+        advice = "--refine did not reach it" if bounds.target.refine else "--refine refines them"
         say(
             "[yellow]warning:[/]",
             f"the relative bound of {bounds.over_count} φ exceeds the tolerance {tolerance:g} "
             f"({_numbered(bounds.over, bounds.over_count)}); {advice}.",
         )
-    if tally.far:
+    if totals.far:
         say(
             "[yellow]warning:[/]",
-            f"{tally.far} φ are outside the law that the basis was trained on: their distance is over "
-            f"{streaming.FAR} (up to {tally.farthest:.3g}), where 1 is the farthest training φ. Look at "
-            "their residuals.",
+            f"{totals.far} φ are outside the training distribution of the basis: their distance "
+            f"is over {streaming.FAR} (up to {totals.farthest:.3g}), where 1 is the farthest training "
+            "φ. Look at their residuals.",
         )
-    if tally.bad_count:
+    if totals.bad_count:
         say(
             "[bold red]error:[/]",
-            f"{tally.bad_count} of {tally.count} φ have no answer "
-            f"({_numbered(tally.bad, tally.bad_count)}); {where}.",
+            f"{totals.bad_count} of {totals.count} φ have no answer "
+            f"({_numbered(totals.bad, totals.bad_count)}); {where}.",
         )
         raise typer.Exit(UNANSWERED)
 
@@ -251,10 +251,10 @@ def _source(
 ) -> Iterator[streaming.Source]:
     if sample is not None:
         seed, count = _sampled(sample)
-        yield streaming.FromLaw(trained.law, seed, count)
+        yield streaming.FromDistribution(trained.family, seed, count)
         return
     assert phi is not None
-    with streaming.open_phi(phi, trained.law, name, sys.stdin.buffer) as source:
+    with streaming.open_phi(phi, trained.family, name, sys.stdin.buffer) as source:
         yield source
 
 

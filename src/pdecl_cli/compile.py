@@ -72,7 +72,7 @@ def compile(
         if functions is not None and functions > size:
             stop(f"--functions: the basis has {size} functions; found {functions}")
         show = not as_json
-        learned = 8 * (trained.size + len(flat(trained.law.sample(0, 1))))
+        learned = 8 * (trained.size + len(flat(trained.family.sample(0, 1))))
         require_memory(3 * phis * learned, f"--phis {phis}", "learn from fewer φ")
         with counting_bar("solving with the whole basis", phis, show) as tell:
             snapshots = snapshots_of(trained, phis, reduce=reduce, progress=tell)

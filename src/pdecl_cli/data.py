@@ -89,31 +89,31 @@ def data(
         for path in (out, plot, None if cache is None else cache / "references"):
             if path is not None:
                 require_writable(path)
-        law = resolve(problem)
+        family = resolve(problem)
         if source is not None:
-            made = load(source, law, count)
+            made = load(source, family, count)
         else:
             only_plot = out is None and cache is None
             number = count or (SHOWN if only_plot else SPLITS[split].count)
-            made = _make(law, SPLITS[split].seed if seed is None else seed, number, truth, cache)
+            made = _make(family, SPLITS[split].seed if seed is None else seed, number, truth, cache)
         if grid is not None:
             made = datasets.on_grid(made, grid)
         if out is not None:
             datasets.write(out, made)
         if plot is not None:
-            parameters_and_solutions(made, plot, law, SHOWN)
+            parameters_and_solutions(made, plot, family, SHOWN)
         summary = _summary(made, time.perf_counter() - began, out, plot)
     print_json(summary) if as_json else _print(summary)
 
 
-def _make(law: "Family", seed: int, count: int, truth: bool, cache: Path | None) -> "Dataset":
+def _make(family: "Family", seed: int, count: int, truth: bool, cache: Path | None) -> "Dataset":
     from pdecl.family import dataset as datasets
     from pdecl.support.progress import counting_bar
 
-    with counting_bar(f"solving {law.name}", count) as tell:
+    with counting_bar(f"solving {family.name}", count) as tell:
         if cache is None:
-            return datasets.build(law, seed, count, truth, tell)
-        return datasets.cached(law, seed, count, cache, truth, tell)
+            return datasets.build(family, seed, count, truth, tell)
+        return datasets.cached(family, seed, count, cache, truth, tell)
 
 
 def _summary(made: "Dataset", seconds: float, out: Path | None, plot: Path | None) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _summary(made: "Dataset", seconds: float, out: Path | None, plot: Path | Non
             name: relative_error(values, made.solution).as_dict()
             for name, values in made.companions.items()
         },
-        "law": made.law,
+        "family": made.family,
         "origin": made.origin,
         "seconds": round(seconds, 3),
         "out": None if out is None else str(out),

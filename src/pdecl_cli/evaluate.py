@@ -69,7 +69,7 @@ def evaluate(
         trained = getattr(trained, "trained", trained)  # of a compiled solver
         trained = trained if nodes is None else trained.coarser(nodes)
         if source is not None:
-            data = load_data(source, trained.law, count)
+            data = load_data(source, trained.family, count)
             data = data if grid is None else datasets.on_grid(data, grid)
         else:
             data = standard_data(trained.experiment, cache, count, not as_json, truth, grid)
@@ -79,14 +79,15 @@ def evaluate(
             word = problem or word_of(find(model).parent) or trained.experiment.problem
             found = keep(trained, out, data, not as_json, word, bound=bound)
         else:
-            with counting_bar(f"evaluating {trained.law.name}", data.count, not as_json) as tell:
+            with counting_bar(f"evaluating {trained.family.name}", data.count, not as_json) as tell:
                 found, _ = evaluate_on(trained, data, tell, bound)
     plain = found.as_dict()
     if as_json:
-        print_json({"model": model, "problem": trained.law.name, **plain})
+        print_json({"model": model, "problem": trained.family.name, **plain})
         return
     print_rows(
-        ("model", f"[bold]{trained.law.name}[/], {trained.experiment.method}, {model}"), *measured(plain)
+        ("model", f"[bold]{trained.family.name}[/], {trained.experiment.method}, {model}"),
+        *measured(plain),
     )
 
 

@@ -16,7 +16,7 @@ def new(
 ) -> None:
     """Write a file that states a problem of your own, to begin with.
 
-    It runs as it is. Every other command takes it in the place of a problem's name.
+    It runs as it is. Every other command takes it instead of a problem's name.
 
     [bold]Examples[/]
 

@@ -21,7 +21,9 @@ def solve(
     ] = None,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="SEED,COUNT", help="Draw φ from the model's law, in place of --phi."),
+        typer.Option(
+            metavar="SEED,COUNT", help="Draw φ from the model's distribution, in place of --phi."
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The variable of the file that holds φ.")] = None,
     grid: Annotated[
@@ -95,7 +97,7 @@ def solve(
     more points and more functions (on a grid: improved by conjugate gradients), and
     named only if that does not suffice.
 
-    The file of a solver that [bold]pdecl compile[/] made, in the place of a basis, answers
+    The file of a solver that [bold]pdecl compile[/] made, instead of a basis, answers
     many times faster, with the error that was stated when it was made, and takes
     the same options. (To bound or refine, the whole network runs.)
 
@@ -103,7 +105,7 @@ def solve(
 
     0    every φ has an answer (--tolerance only names those above it)
 
-    2    nothing could be done, or not gone on with: the message says why
+    2    nothing could be done, or not resumed: the message says why
 
     3    all is done, and some φ have no answer
 
@@ -111,7 +113,7 @@ def solve(
 
     [bold]Examples[/]
 
-    pdecl solve burgers --sample 5,1000 --out u.h5         1000 φ of the law, all on 101 × 101
+    pdecl solve burgers --sample 5,1000 --out u.h5         1000 φ of the distribution, all on 101 × 101
 
     pdecl solve burgers --phi u0.mat --grid 401,201 --derivatives x,xx --out u.nc
 
@@ -126,7 +128,7 @@ def solve(
     cat u0.jsonl | pdecl solve burgers --phi - --points sensors.csv --json | head
     """
     if (phi is None) == (sample is None):
-        stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the law")
+        stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the distribution")
     if grid is not None and points is not None:
         stop("give --grid or --points, not both")
     if refine and tolerance is None:

@@ -43,28 +43,28 @@ def bumps(count):
     return pdecl.nn.ElementBasis(pdecl.Box(x=(0, 1), y=(0, 1)), jnp.asarray(values))
 
 
-def given(law, basis, phi, weights=None, **statement):
+def given(family, basis, phi, weights=None, **statement):
     """The solution with those weights (ones if left out), without a solve."""
-    problem, phi = stated(law, **statement), jnp.asarray(phi)
+    problem, phi = stated(family, **statement), jnp.asarray(phi)
     if weights is None:
         weights = jnp.ones((len(phi), sizes_of(problem, basis, phi[0])["u"]))
     none = jnp.zeros(len(phi))
-    code = jnp.full(len(phi), int(pdecl.Status.GIVEN))
+    code = jnp.full(len(phi), int(pdecl.Status.PREDICTED))
     steps = none.astype(int)
     return pdecl.Solution(Given.of(problem, basis, ()), phi, weights, code, steps, none, none, {})
 
 
-def fitted(law, basis, phi, **statement):
+def fitted(family, basis, phi, **statement):
     """The function of the basis that is nearest to the reference, on every fifth node."""
-    u = law.reference(phi)
-    if law.name == "darcy":
+    u = family.reference(phi)
+    if family.name == "darcy":
         values = np.asarray(basis.values).reshape(-1, basis.values.shape[-1])
     else:
         u = u.swapaxes(1, 2)[:, ::5, ::5]
         coords = pdecl.Box(x=(0, 1), t=(0, 1)).mesh(21, 21)
         values = np.asarray(jax.vmap(lambda x: basis(x, None))(coords))
     weights = np.linalg.lstsq(values, u.reshape(len(u), -1).T)[0].T
-    return given(law, basis, phi, jnp.asarray(weights), **statement)
+    return given(family, basis, phi, jnp.asarray(weights), **statement)
 
 
 def member(solution, k):
@@ -72,19 +72,19 @@ def member(solution, k):
     return jax.tree.map(lambda leaf: leaf[k], solution)
 
 
-def true_error(law, phi, solution):
+def true_error(family, phi, solution):
     """‖v − u‖ in the norm of the bound, from the reference on its grid."""
-    u = law.reference(phi)
+    u = family.reference(phi)
     mesh = solution.problem.domain.mesh(*u.shape[1:])
     v = np.asarray(solution(mesh)).reshape(u.shape)
-    if law.name == "darcy":
+    if family.name == "darcy":
         off = v - u
         across = (nu_face(phi, 1)[:, :, 1:-1] * np.diff(off, axis=1)[:, :, 1:-1] ** 2).sum((1, 2))
         along = (nu_face(phi, 2)[:, 1:-1] * np.diff(off, axis=2)[:, 1:-1] ** 2).sum((1, 2))
         return np.sqrt(across + along)
     off = v.swapaxes(1, 2) - u
     weight = np.ones((len(phi), 101))
-    if law.name == "convection":
+    if family.name == "convection":
         weight = 1 / speed(phi, np.linspace(0, 1, 101))
     along_x = np.trapezoid(off**2 * weight[:, None], dx=0.01, axis=2)
     return np.sqrt(np.trapezoid(along_x, dx=0.01, axis=1))

@@ -22,14 +22,14 @@ BASES = {
     "burgers": [cases.waves(3, 3), cases.waves(8, 5)],
     "darcy": [cases.bumps(2), cases.bumps(6)],
 }
-LAWS = {law.name: law for law in (cases.CONVECTION, cases.BURGERS, cases.DARCY)}
+LAWS = {family.name: family for family in (cases.CONVECTION, cases.BURGERS, cases.DARCY)}
 WORST_RATIO = {"convection": 10, "burgers": 30, "darcy": 1.25}
 COUNT = 4
 
 
 def fitted(name, basis):
-    law = LAWS[name]
-    return cases.fitted(law, basis, law.sample(7, COUNT), **STATEMENT[name])
+    family = LAWS[name]
+    return cases.fitted(family, basis, family.sample(7, COUNT), **STATEMENT[name])
 
 
 def bounded(solution, name):
@@ -56,10 +56,10 @@ def test_the_error_is_between_the_bounds(case):
 
 def test_the_relative_error_is_below_its_bound(case):
     name, solutions, bounds = case
-    law, phi = LAWS[name], np.asarray(solutions[1].phi)
+    family, phi = LAWS[name], np.asarray(solutions[1].phi)
     zero = eqx.tree_at(lambda s: s.weights, solutions[1], jnp.zeros_like(solutions[1].weights))
-    size = cases.true_error(law, phi, zero)
-    error = cases.true_error(law, phi, solutions[1])
+    size = cases.true_error(family, phi, zero)
+    error = cases.true_error(family, phi, solutions[1])
     assert (error / size <= bounds[1].relative).all()
     assert np.isinf(bounded(zero, name).relative).all()
 
@@ -124,10 +124,10 @@ def test_it_says_what_is_within_a_tolerance(case):
 
 
 def test_an_untrained_network():
-    law = Convection()
-    network = pdecl.nn.MLP(law.problem(), 16, 16, 1, key=jr.key(1))
-    solution = cases.fitted(law, network, law.sample(7, 2))
-    error = cases.true_error(law, np.asarray(solution.phi), solution)
+    family = Convection()
+    network = pdecl.nn.MLP(family.problem(), 16, 16, 1, key=jr.key(1))
+    solution = cases.fitted(family, network, family.sample(7, 2))
+    error = cases.true_error(family, np.asarray(solution.phi), solution)
     assert (error <= bounded(solution, "convection").bound).all()
 
 
@@ -142,16 +142,16 @@ class TestExactSolutions:
 
     def test_burgers_by_cole_and_hopf(self):
         """θ = 1 + a exp(−4π²νt) cos 2πx solves the heat equation; u = −2ν θ_x/θ."""
-        law = Burgers()
+        family = Burgers()
 
         def u(x, u0):
-            wave = 0.6 * jnp.exp(-4 * jnp.pi**2 * law.viscosity * x[1])
+            wave = 0.6 * jnp.exp(-4 * jnp.pi**2 * family.viscosity * x[1])
             angle = 2 * jnp.pi * x[0]
             slope = -2 * jnp.pi * wave * jnp.sin(angle)
-            return (-2 * law.viscosity * slope / (1 + wave * jnp.cos(angle)))[None]
+            return (-2 * family.viscosity * slope / (1 + wave * jnp.cos(angle)))[None]
 
         u0 = jax.vmap(lambda x: u(jnp.array([x, 0.0]), None)[0])(jnp.linspace(0, 1, 101))
-        exact = cases.given(law, u, u0[None])
+        exact = cases.given(family, u, u0[None])
         found = bounded(exact, "burgers")
         assert found.bound[0] < 1e-6 * found.size[0]
         # 1% too much is an error of 1%.
@@ -159,12 +159,12 @@ class TestExactSolutions:
         assert 0.01 <= bounded(more, "burgers").relative[0] < 0.1
 
     def test_darcy_by_finite_differences(self):
-        law = cases.DARCY
-        nu = law.sample(7, 2)
-        box = law.problem().domain
+        family = cases.DARCY
+        nu = family.sample(7, 2)
+        box = family.problem().domain
         for k in range(2):
-            basis = pdecl.nn.ElementBasis(box, jnp.asarray(law.reference(nu)[k])[..., None])
-            assert bound(law, cases.given(law, basis, nu[k : k + 1])).relative[0] < 1e-9
+            basis = pdecl.nn.ElementBasis(box, jnp.asarray(family.reference(nu)[k])[..., None])
+            assert bound(family, cases.given(family, basis, nu[k : k + 1])).relative[0] < 1e-9
 
 
 def at_speed_one(x):
@@ -338,26 +338,26 @@ class TestTermsOfBurgers:
 
 
 def test_jumps_at_the_seam_count():
-    law, basis = cases.BURGERS, cases.polynomials(7)
-    solution = cases.fitted(law, basis, law.sample(7, 2))
+    family, basis = cases.BURGERS, cases.polynomials(7)
+    solution = cases.fitted(family, basis, family.sample(7, 2))
     found = bounded(solution, "burgers")
-    assert (cases.true_error(law, np.asarray(solution.phi), solution) <= found.bound).all()
+    assert (cases.true_error(family, np.asarray(solution.phi), solution) <= found.bound).all()
     assert (found.parts["seam"] > 0.1 * found.parts["mean"]).all()
 
 
 def test_walls_that_are_not_zero_count():
-    law = cases.DARCY
-    constant = pdecl.nn.ElementBasis(law.problem().domain, jnp.ones((law.grid, law.grid, 1)))
-    solution = cases.given(law, constant, law.sample(7, 2))
-    found = bound(law, solution)
-    error = cases.true_error(law, np.asarray(solution.phi), solution)
+    family = cases.DARCY
+    constant = pdecl.nn.ElementBasis(family.problem().domain, jnp.ones((family.grid, family.grid, 1)))
+    solution = cases.given(family, constant, family.sample(7, 2))
+    found = bound(family, solution)
+    error = cases.true_error(family, np.asarray(solution.phi), solution)
     assert (found.parts["walls"] > 1).all()
     assert (error <= found.bound).all()
     assert (found.lower <= error).all()
 
 
 def test_another_viscosity_is_another_bound():
-    """The bound speaks of the law it is given, whatever the solution was fitted to."""
+    """The bound speaks of the family it is given, whatever the solution was fitted to."""
     solution = fitted("burgers", BASES["burgers"][1])
     other = Burgers(viscosity=0.02)
     found = bound(other, solution, **RESOLUTION["burgers"])
@@ -370,5 +370,5 @@ def test_what_it_does_not_take():
     solution = cases.given(cases.DARCY, cases.bumps(2), cases.DARCY.sample(7, 1))
     with pytest.raises(ValueError, match="no solution of burgers"):
         bound(Burgers(), solution)
-    with pytest.raises(TypeError, match="law"):
+    with pytest.raises(TypeError, match="family"):
         bound(solution.problem, solution)

@@ -85,9 +85,9 @@ def test_too_few_phi():
 
 
 def test_an_energy_is_no_residual():
-    law = cases.DARCY
+    family = cases.DARCY
     with pytest.raises(ValueError, match="Energy"):
-        calibrate(law.problem(), cases.bumps(2), law.sample(1, 20), key=jr.key(0))
+        calibrate(family.problem(), cases.bumps(2), family.sample(1, 20), key=jr.key(0))
 
 
 def test_another_problem_is_noticed(estimator):

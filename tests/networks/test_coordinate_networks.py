@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from through_the_layer import check_gradient, left_over
+from through_the_layer import check_gradient, residual_loss
 
 import pdecl
 from pdecl.basis import basis as bases
@@ -23,8 +23,8 @@ def transport(unknowns=("u",)):
         pdecl.Fit(lambda w, z, phi: pick(w).d("t") + phi["c"] * pick(w).d("x"), on=box.interior),
         pdecl.Fit(lambda w, z, phi: pick(w)() - phi["a"][0] * jnp.sin(z.x), on=box.face(t=-1)),
     ]
-    law = lambda key: {"a": 1 + jr.uniform(key, (2,)), "c": jr.uniform(key)}
-    return pdecl.Problem(box, conditions, parameter=law, unknowns=unknowns)
+    family = lambda key: {"a": 1 + jr.uniform(key, (2,)), "c": jr.uniform(key)}
+    return pdecl.Problem(box, conditions, parameter=family, unknowns=unknowns)
 
 
 PROBLEM = transport()
@@ -65,7 +65,7 @@ def test_each_unknown_has_functions_of_its_own(kind):
     out = basis(jnp.zeros(2), PHI)
     assert {name: values.shape for name, values in out.items()} == {"u": (12,), "v": (12,)}
     assert not np.allclose(out["u"], out["v"])
-    assert bases.proposed(basis, ("u", "v"), PHI, {"u": 12, "v": 12}).shape == (24,)
+    assert bases.predicted(basis, ("u", "v"), PHI, {"u": 12, "v": 12}).shape == (24,)
 
 
 @pytest.mark.parametrize("kind", [pdecl.nn.MLP, pdecl.nn.DeepONet, pdecl.nn.Modulated])
@@ -86,7 +86,7 @@ def test_modulated_and_gated_networks_change_their_functions_with_phi():
 
 @each_that_reads_phi
 def test_networks_of_phi_need_its_law(kind):
-    with pytest.raises(ValueError, match="no law"):
+    with pytest.raises(ValueError, match="no distribution"):
         make(kind, pdecl.Problem(box, PROBLEM.conditions))
 
 
@@ -105,9 +105,9 @@ def test_a_gated_deeponet_is_the_published_one():
 
 
 def test_what_the_law_does_not_vary_is_no_division_by_zero():
-    law = lambda key: jnp.array([1.0, 5.0]) * jnp.where(jnp.arange(2) == 0, jr.uniform(key), 1)
+    family = lambda key: jnp.array([1.0, 5.0]) * jnp.where(jnp.arange(2) == 0, jr.uniform(key), 1)
     problem = pdecl.Problem(
-        box, [pdecl.Fit(lambda u, z, phi: u() - phi[0], on=box.interior)], parameter=law
+        box, [pdecl.Fit(lambda u, z, phi: u() - phi[0], on=box.interior)], parameter=family
     )
     assert np.all(np.isfinite(make(pdecl.nn.Modulated, problem)(MESH[0], jnp.array([0.3, 5.0]))))
 
@@ -128,24 +128,24 @@ def test_the_mean_and_deviation_of_the_law_are_not_trained(kind):
 @each_that_reads_phi
 def test_proposed_solutions_are_of_order_one(kind):
     basis = make(kind, size=60, width=64)
-    weights = bases.proposed(basis, ("u",), PHI, {"u": 60})
+    weights = bases.predicted(basis, ("u",), PHI, {"u": 60})
     u = jax.jit(jax.vmap(lambda x: basis(x, PHI) @ weights))(MESH)
     assert 0.02 < np.sqrt(np.mean(u**2)) < 3
 
 
 @each_that_reads_phi
 def test_gradients_reach_the_parameters_through_a_solve(kind):
-    check_gradient(make(kind, size=8), lambda basis: left_over(PROBLEM, basis, PHI))
+    check_gradient(make(kind, size=8), lambda basis: residual_loss(PROBLEM, basis, PHI))
 
 
-def error(law, basis_of, count=2):
-    problem = law.problem()
-    phi = law.sample(2, count)
+def error(family, basis_of, count=2):
+    problem = family.problem()
+    phi = family.sample(2, count)
     solution = jax.vmap(lambda phi: pdecl.solve(problem, basis_of(problem), phi, residual_limit=None))(
         jnp.asarray(phi)
     )
     found = np.asarray(solution(problem.domain.mesh(101, 101))).reshape(count, 101, 101)
-    exact = law.reference(phi).transpose(0, 2, 1)
+    exact = family.reference(phi).transpose(0, 2, 1)
     return np.linalg.norm(found - exact) / np.linalg.norm(exact)
 
 
@@ -172,7 +172,7 @@ class Foreign(eqx.Module):
 
 def test_a_network_that_is_not_ours():
     foreign = Foreign(eqx.nn.MLP(3, 12, 16, 2, jnp.sin, key=jr.key(0)))
-    assert pdecl.propose(PROBLEM, foreign, PHI).status is pdecl.Status.GIVEN
+    assert pdecl.predict(PROBLEM, foreign, PHI).status is pdecl.Status.PREDICTED
 
 
 def test_a_plain_function_of_parameters_point_and_phi():
@@ -181,4 +181,4 @@ def test_a_plain_function_of_parameters_point_and_phi():
         return jnp.tanh(weight @ jnp.append(x, phi["c"]) + bias)
 
     parameters = (jr.normal(jr.key(0), (8, 3)), jr.normal(jr.key(1), (8,)))
-    check_gradient(parameters, lambda p: left_over(PROBLEM, lambda x, phi: network(p, x, phi), PHI))
+    check_gradient(parameters, lambda p: residual_loss(PROBLEM, lambda x, phi: network(p, x, phi), PHI))

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.interpolate import CubicSpline
-from through_the_layer import check_gradient, left_over
+from through_the_layer import check_gradient, residual_loss
 
 import pdecl
 from pdecl.basis import basis as bases
 from pdecl.family import named
 from pdecl.nn import Creased, InSingle
 
-law = named("convection")
-PROBLEM, FRONT = law.problem(), law.front()
-PHI = jnp.asarray(law.sample(2, 3))
+family = named("convection")
+PROBLEM, FRONT = family.problem(), family.front()
+PHI = jnp.asarray(family.sample(2, 3))
 
 
 def smooth(size=64):
@@ -47,11 +47,11 @@ def test_derivatives_of_creased_functions():
 
 def test_gradients_go_through_both_solves():
     basis = Creased(smooth(12), FRONT, 4, blur=0.1)
-    check_gradient(basis, lambda basis: left_over(PROBLEM, basis, PHI[0], 12), step=1e-7)
+    check_gradient(basis, lambda basis: residual_loss(PROBLEM, basis, PHI[0], 12), step=1e-7)
 
 
 def test_creases_make_the_first_solve_better():
-    exact = law.reference(PHI).transpose(0, 2, 1)
+    exact = family.reference(PHI).transpose(0, 2, 1)
 
     def error(basis):
         solution = jax.vmap(lambda phi: pdecl.solve(PROBLEM, basis, phi, residual_limit=None))(PHI)

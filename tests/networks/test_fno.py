@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-from through_the_layer import check_gradient, left_over
+from through_the_layer import check_gradient, residual_loss
 
 import pdecl
 from pdecl.basis.networks.fno import FieldFeatures
@@ -120,7 +120,7 @@ def test_gradients_reach_the_parameters_through_a_solve():
     wrap = lambda net: pdecl.nn.Mollified(
         pdecl.nn.ElementBasis(PROBLEM.domain, net), PROBLEM.domain.faces()
     )
-    check_gradient(network, lambda net: left_over(PROBLEM, wrap(net), NU))
+    check_gradient(network, lambda net: residual_loss(PROBLEM, wrap(net), NU))
 
 
 def test_parameters_are_real_arrays_of_one_precision():

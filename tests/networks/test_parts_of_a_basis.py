@@ -176,23 +176,23 @@ class TestPropose:
 
     def test_it_takes_the_networks_own_weights(self):
         basis = pdecl.nn.DeepONet(PROBLEM, 8, 8, 1, key=jr.key(0))
-        solution = jax.vmap(lambda phi: pdecl.propose(PROBLEM, basis, phi))(self.phis)
-        assert solution.status == [pdecl.Status.GIVEN] * 2
+        solution = jax.vmap(lambda phi: pdecl.predict(PROBLEM, basis, phi))(self.phis)
+        assert solution.status == [pdecl.Status.PREDICTED] * 2
         for weights, phi, values in zip(solution.weights, self.phis, solution(MESH), strict=True):
             np.testing.assert_allclose(weights, basis.weights(phi), atol=1e-12)
             np.testing.assert_allclose(values, jax.vmap(basis)(MESH) @ weights, atol=1e-12)
 
     def test_without_any_they_are_ones_and_residuals_are_measured(self):
-        solution = pdecl.propose(
+        solution = pdecl.predict(
             PROBLEM, lambda x, a: jnp.stack([jnp.sin(x[0] - a * x[1]), 0 * x[0]]), 0.5
         )
-        assert solution.status is pdecl.Status.GIVEN
+        assert solution.status is pdecl.Status.PREDICTED
         assert not solution.status.failed
         np.testing.assert_array_equal(solution.weights, 1)
         assert max(solution.residual.values()) < 1e-12
         assert np.isnan(solution.optimality)
         fresh = PROBLEM.draw(2, jr.key(0))
-        assert pdecl.propose(PROBLEM, lambda x, a: x[:1], 0.5).residual_at(fresh)["Fit 0"] > 0.1
+        assert pdecl.predict(PROBLEM, lambda x, a: x[:1], 0.5).residual_at(fresh)["Fit 0"] > 0.1
 
     def test_weights_of_the_wrong_shape_are_refused(self):
         basis = eqx.tree_at(
@@ -201,13 +201,13 @@ class TestPropose:
             lambda phi: jnp.ones(3),
         )
         with pytest.raises(ValueError, match="8 functions"):
-            pdecl.propose(PROBLEM, basis, 0.5)
+            pdecl.predict(PROBLEM, basis, 0.5)
 
     def test_what_is_not_finite_is_a_failure(self):
         basis = lambda x, a: jnp.log(x[:1] - 2)
         with pytest.raises(pdecl.SolveError, match="non-finite"):
-            pdecl.propose(PROBLEM, basis, 0.5)
-        assert pdecl.propose(PROBLEM, basis, 0.5, throw=False).status.failed
+            pdecl.predict(PROBLEM, basis, 0.5)
+        assert pdecl.predict(PROBLEM, basis, 0.5, throw=False).status.failed
 
 
 def test_networks_know_how_many_functions_they_have(monkeypatch):

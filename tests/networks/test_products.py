@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 import scipy.sparse.linalg
-from through_the_layer import check_gradient, left_over
+from through_the_layer import check_gradient, residual_loss
 
 import pdecl
 from pdecl.basis.networks.field import FieldFeatures, potential_slopes
@@ -108,9 +108,9 @@ def test_it_begins_with_polynomials_and_with_slopes_times_them():
 
 def test_bends_are_worth_more_than_as_many_functions_without():
     """Untrained, at interfaces: the error is less than half of that of smooth functions alone."""
-    law = Darcy(grid=61)
-    problem, nu = law.problem(walls=False), law.sample(0, 1)
-    exact = law.reference(nu)[0]
+    family = Darcy(grid=61)
+    problem, nu = family.problem(walls=False), family.sample(0, 1)
+    exact = family.reference(nu)[0]
 
     def error(values):
         found = pdecl.solve(problem, on_walls(values, problem), jnp.asarray(nu[0]))
@@ -123,7 +123,10 @@ def test_bends_are_worth_more_than_as_many_functions_without():
 
 
 def test_gradients_reach_the_parameters_through_a_solve():
-    network, loss = products(dtype=jnp.float64), lambda net: left_over(PROBLEM, on_walls(net), NU, 12)
+    network, loss = (
+        products(dtype=jnp.float64),
+        lambda net: residual_loss(PROBLEM, on_walls(net), NU, 12),
+    )
     check_gradient(network, loss)
     gradient = eqx.filter_jit(eqx.filter_grad(loss))(network)
     assert np.all(np.abs(gradient.channels.last.weight).max(axis=1) > 0)  # the given channels learn too

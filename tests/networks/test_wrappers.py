@@ -103,7 +103,7 @@ def test_a_basis_on_a_grid_is_multiplied_at_its_nodes(kind):
 @pytest.mark.parametrize("rate", [None, 4.0])
 def test_initial_data_hold_whatever_the_weights_are(rate):
     basis = pdecl.nn.ExactInitial(mlp(), box.face(t=1), start, rate)
-    solution = pdecl.propose(PROBLEM, basis, 0.5)
+    solution = pdecl.predict(PROBLEM, basis, 0.5)
     np.testing.assert_allclose(solution(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
     np.testing.assert_allclose(solution.d("x")(BOTTOM), 0.5 * jnp.cos(BOTTOM[:, 0]), atol=1e-14)
     assert np.abs(solution(BOTTOM + jnp.array([0, 1.0])) - 0.5 * jnp.sin(BOTTOM[:, 0])).max() > 0.01
@@ -111,21 +111,21 @@ def test_initial_data_hold_whatever_the_weights_are(rate):
 
 def test_initial_data_on_a_grid_basis():
     grid = pdecl.nn.GridBasis(box, jr.normal(jr.key(0), (9, 5, 6)))
-    solution = pdecl.propose(PROBLEM, pdecl.nn.ExactInitial(grid, box.face(t=1), start), 0.5)
+    solution = pdecl.predict(PROBLEM, pdecl.nn.ExactInitial(grid, box.face(t=1), start), 0.5)
     np.testing.assert_allclose(solution(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
 
 
 def test_wrappers_compose():
     """Zero walls around initial data: m·(g + s Σ), and the other way round: g + s·m Σ."""
     data = pdecl.nn.ExactInitial(mlp(features=pdecl.nn.Periodic(PROBLEM, "x")), box.face(t=1), start)
-    inside = pdecl.propose(PROBLEM, pdecl.nn.Mollified(data, box.faces("x")), 0.5)
+    inside = pdecl.predict(PROBLEM, pdecl.nn.Mollified(data, box.faces("x")), 0.5)
     for edge in (LEFT, RIGHT):
         np.testing.assert_allclose(inside(edge), 0, atol=1e-15)
     s = (BOTTOM[:, 0] + 1) / 4
     expected = 4 * s * (1 - s) * 0.5 * jnp.sin(BOTTOM[:, 0])
     np.testing.assert_allclose(inside(BOTTOM), expected, atol=1e-14)
     walls = pdecl.nn.Mollified(mlp(), box.faces("x"))
-    outside = pdecl.propose(PROBLEM, pdecl.nn.ExactInitial(walls, box.face(t=1), start), 0.5)
+    outside = pdecl.predict(PROBLEM, pdecl.nn.ExactInitial(walls, box.face(t=1), start), 0.5)
     np.testing.assert_allclose(outside(LEFT), -0.5 * jnp.sin(1.0), atol=1e-14)
     np.testing.assert_allclose(outside(BOTTOM), 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-14)
 
@@ -145,9 +145,9 @@ def test_wrappers_pass_on_what_the_network_proposes():
     wrapped = pdecl.nn.InSingle(
         pdecl.nn.Mollified(pdecl.nn.ExactInitial(net, box.face(t=1), start), box.faces("x"))
     )
-    found = pdecl.propose(PROBLEM, wrapped, 0.5)
+    found = pdecl.predict(PROBLEM, wrapped, 0.5)
     np.testing.assert_allclose(found.weights, net.weights(jnp.asarray(0.5)), rtol=1e-5)
-    ones = pdecl.propose(PROBLEM, pdecl.nn.Mollified(mlp(), box.faces()), 0.5)
+    ones = pdecl.predict(PROBLEM, pdecl.nn.Mollified(mlp(), box.faces()), 0.5)
     np.testing.assert_array_equal(ones.weights, 1)
 
 
@@ -157,7 +157,7 @@ def test_a_basis_with_ways_of_its_own_must_say_how_it_is_multiplied():
             return {axes: jnp.ones((len(coords), 3)) for axes in wanted}
 
     with pytest.raises(TypeError, match="times"):
-        pdecl.propose(PROBLEM, pdecl.nn.Mollified(Own(), box.faces()), 0.5)
+        pdecl.predict(PROBLEM, pdecl.nn.Mollified(Own(), box.faces()), 0.5)
 
 
 class TestInSingle:
@@ -181,7 +181,7 @@ class TestInSingle:
 
     def test_offsets_keep_their_digits(self):
         basis = pdecl.nn.InSingle(pdecl.nn.ExactInitial(mlp(), box.face(t=1), start))
-        found = pdecl.propose(PROBLEM, basis, 0.5)(BOTTOM)
+        found = pdecl.predict(PROBLEM, basis, 0.5)(BOTTOM)
         np.testing.assert_allclose(found, 0.5 * jnp.sin(BOTTOM[:, 0]), atol=1e-15)
 
     def test_a_grid_is_interpolated_in_the_precision_of_the_points(self):

@@ -17,7 +17,7 @@ LAWS = {"darcy": Darcy(grid=21), "burgers": Burgers(), "convection": Convection(
 
 
 def same(one, other):
-    assert (one.problem, one.law) == (other.problem, other.law)
+    assert (one.problem, one.family) == (other.problem, other.family)
     assert (one.phi_axes, one.solution_dims) == (other.phi_axes, other.solution_dims)
     np.testing.assert_array_equal(one.phi, other.phi)
     np.testing.assert_array_equal(one.solution, other.solution)
@@ -109,9 +109,9 @@ class Counting:
         self.solved = 0
         original = Burgers.reference
 
-        def reference(law, u0):
+        def reference(family, u0):
             self.solved += 1
-            return original(law, u0)
+            return original(family, u0)
 
         monkeypatch.setattr(Burgers, "reference", reference)
 

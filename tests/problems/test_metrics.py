@@ -56,8 +56,8 @@ def test_darcys_residual_is_that_of_the_five_point_scheme():
     nu, u = rng.uniform(3, 12, size=(2, 9, 9)), np.pad(rng.normal(size=(7, 7)), 1)
     trained = pdecl.Trained(preset("darcy", "hard", "quick").with_overrides(grid=9), None)
     basis = pdecl.nn.ElementBasis(pdecl.Box(x=(0, 1), y=(0, 1)), jnp.asarray(u)[..., None])
-    solution = jax.vmap(lambda phi: pdecl.propose(trained.problem(), basis, phi))(jnp.asarray(nu))
+    solution = jax.vmap(lambda phi: pdecl.predict(trained.problem(), basis, phi))(jnp.asarray(nu))
     wanted = [np.sum(conservative_residual(one, u) ** 2) for one in nu]
     np.testing.assert_allclose(
-        trained.law.residual_on(solution, nodes_of(trained, nu)), wanted, rtol=1e-9
+        trained.family.residual_on(solution, nodes_of(trained, nu)), wanted, rtol=1e-9
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from pdecl.family.experiment import basis_of, judge_of, problem_of
+from pdecl.family.experiment import basis_of, loss_problem_of, problem_of
 from pdecl.family.presets import preset
 from pdecl.state.rules import Nodes
 
@@ -42,9 +42,9 @@ def test_burgers_has_the_networks_of_the_authors_code():
 def test_burgers_has_the_points_and_the_loss_of_the_authors_code():
     hard, soft = (preset("burgers", method, "paper") for method in ("hard", "soft"))
     assert counts(problem_of(hard)) == {"equation": 600, "initial": 101, "periodic": 101}
-    assert counts(judge_of(hard))["equation"] == 300
-    assert judge_of(soft) is None
-    for problem in (judge_of(hard), problem_of(soft)):
+    assert counts(loss_problem_of(hard))["equation"] == 300
+    assert loss_problem_of(soft) is None
+    for problem in (loss_problem_of(hard), problem_of(soft)):
         weights = {c.name: c.weight for c in problem.conditions}
         assert weights == {"equation": 1.0, "initial": 20 * 300.0, "periodic": 300.0}
     rules = [on.rule for on in problem_of(hard).sets()]
@@ -55,7 +55,7 @@ def test_convection_has_the_sizes_of_the_paper():
     hard, soft = (preset("convection", method, "paper") for method in ("hard", "soft"))
     assert hard.network.size == 600
     assert sum(counts(problem_of(hard)).values()) == 750
-    assert sum(counts(judge_of(hard)).values()) == 250
+    assert sum(counts(loss_problem_of(hard)).values()) == 250
     assert problem_of(hard).conditions[0].kind == "Enforce"
     assert 2 * sum(counts(problem_of(soft)).values()) == pytest.approx(1000, abs=2)
 

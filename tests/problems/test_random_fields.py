@@ -76,16 +76,16 @@ def test_pinned_darcy_test_set():
 
 @pytest.mark.parametrize("name", shipped())
 def test_a_phi_does_not_depend_on_how_many_are_drawn(name):
-    law = SMALL[name]
-    five = law.sample(3, 5)
+    family = SMALL[name]
+    five = family.sample(3, 5)
     assert five.dtype == np.float64
-    np.testing.assert_allclose(law.sample(3, 2, start=3), five[3:], rtol=1e-13)
+    np.testing.assert_allclose(family.sample(3, 2, start=3), five[3:], rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["burgers", "convection"])
 def test_the_standard_splits_do_not_overlap(name):
-    law = named(name)
-    train, test = (law.sample(split.seed, split.count) for split in SPLITS.values())
+    family = named(name)
+    train, test = (family.sample(split.seed, split.count) for split in SPLITS.values())
     assert (len(train), len(test)) == (1000, 50)
     distances = np.abs(train[:, None] - test[None]).max(axis=-1)
     assert distances.min() > 1e-3
@@ -133,8 +133,8 @@ def test_covariance_of_the_squared_exponential_field(length):
 
 
 def test_drawn_burgers_phi_have_the_stated_deviations():
-    law = Burgers()
-    u0 = law.sample(11, 2000)
+    family = Burgers()
+    u0 = family.sample(11, 2000)
     waves = np.fft.rfft(u0[:, :-1]) / 100
     k = np.arange(1, 11)
     deviations = np.sqrt(2) * 625 * ((2 * np.pi * k) ** 2 + 25) ** -2.0
@@ -164,12 +164,12 @@ def test_darcy_phi_is_two_materials_in_equal_parts():
 
 @pytest.mark.parametrize("name", shipped())
 def test_draw_is_pure_jax_and_follows_the_same_law(name):
-    law = SMALL[name]
+    family = SMALL[name]
     keys = jr.split(jr.key(0), 400)
-    drawn = np.asarray(jax.jit(jax.vmap(law.draw))(keys))
-    sampled = law.sample(14, 400)
+    drawn = np.asarray(jax.jit(jax.vmap(family.draw))(keys))
+    sampled = family.sample(14, 400)
     assert drawn.shape == sampled.shape
-    law.check(drawn)
+    family.check(drawn)
     spread = np.sqrt((drawn.var(axis=0) + sampled.var(axis=0)) / 400)
     assert (np.abs(drawn.mean(axis=0) - sampled.mean(axis=0)) <= 5 * spread + 1e-12).all()
 

@@ -13,9 +13,9 @@ from pdecl.problems.darcy.grid import flux_balance, subsample, upscaled_faces
 
 
 def residuals(problem, function, phi):
-    """Root mean squares of the conditions for one given function in the place of u."""
+    """Root mean squares of the conditions for one given function instead of u."""
     basis = lambda x, phi: function(x)[None]
-    system = build(problem, basis, jnp.asarray(phi), problem.draw(200), hold_jets=False)
+    system = build(problem, basis, jnp.asarray(phi), problem.draw(200), materialise=False)
     return {name: float(value) for name, value in system.residuals(jnp.ones(1)).items()}
 
 
@@ -29,8 +29,8 @@ def test_burgers_by_a_closed_form_of_cole_and_hopf():
         return 4 * jnp.pi * nu * fade * jnp.sin(angle) / (1 + fade * jnp.cos(angle))
 
     sensors = jnp.stack([exact(jnp.array([x, 0.0])) for x in np.linspace(0, 1, 101)])
-    law = Burgers(viscosity=nu)
-    found = residuals(law.problem(), exact, sensors)
+    family = Burgers(viscosity=nu)
+    found = residuals(family.problem(), exact, sensors)
     assert max(found.values()) < 1e-10
     wrong = residuals(Burgers(viscosity=2 * nu).problem(), exact, sensors)
     assert wrong["equation"] > 0.1
@@ -61,8 +61,8 @@ def test_burgers_in_the_words_of_the_paper():
     assert shares == pytest.approx({"equation": 1.0, "initial": 400.0, "periodic": 1.0})
     for points in problem.draw(50, jr.key(0)):
         np.testing.assert_allclose(points.coords * 100, np.round(points.coords * 100), atol=1e-9)
-    judge = Burgers().problem(**preset.statement | preset.judge)
-    assert [c.weight for c in judge.conditions] == [1.0, 6000.0, 300.0]
+    loss_problem = Burgers().problem(**preset.statement | preset.loss_statement)
+    assert [c.weight for c in loss_problem.conditions] == [1.0, 6000.0, 300.0]
 
 
 LAW = Darcy(grid=15)
@@ -135,7 +135,7 @@ def test_an_unknown_form_is_refused():
         LAW.problem("spectral")
 
 
-@pytest.mark.parametrize("law", [Burgers(), Convection(), Darcy(grid=15)])
-def test_parameters_for_training_have_the_shape_of_those_for_testing(law):
-    problem = law.problem()
-    assert problem.check(law.sample(2, 1)[0]).shape == law.sample(2, 1)[0].shape
+@pytest.mark.parametrize("family", [Burgers(), Convection(), Darcy(grid=15)])
+def test_parameters_for_training_have_the_shape_of_those_for_testing(family):
+    problem = family.problem()
+    assert problem.check(family.sample(2, 1)[0]).shape == family.sample(2, 1)[0].shape

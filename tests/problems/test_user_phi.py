@@ -15,29 +15,29 @@ GOOD = {
 
 @pytest.mark.parametrize("name", shipped())
 def test_one_phi_lists_and_other_precisions_become_a_float64_batch(name):
-    law = named(name)
+    family = named(name)
     good = GOOD[name]
     for phi in (good, good[None], good.tolist(), good.astype(np.float32)):
-        checked = law.check(phi)
+        checked = family.check(phi)
         assert checked.shape == (1, *good.shape)
         assert checked.dtype == np.float64
-    assert np.isfinite(law.reference(good)).all()
+    assert np.isfinite(family.reference(good)).all()
 
 
 @pytest.mark.parametrize("name", shipped())
 def test_broken_values_are_named(name):
-    law = named(name)
+    family = named(name)
     bad = np.stack([GOOD[name]] * 3)
     bad[1].flat[4] = np.nan
-    with pytest.raises(ValueError, match=rf"{law.phi_name} has NaN or infinite values \(φ number 1,"):
-        law.check(bad)
+    with pytest.raises(ValueError, match=rf"{family.phi_name} has NaN or infinite values \(φ number 1,"):
+        family.check(bad)
     for shape in ((), (2, 3, 4, 5), (0, 9)):
-        with pytest.raises(ValueError, match=f"{law.phi_name} must have"):
-            law.check(np.ones(shape))
+        with pytest.raises(ValueError, match=f"{family.phi_name} must have"):
+            family.check(np.ones(shape))
     with pytest.raises(ValueError, match="array of real numbers"):
-        law.check("rough")
+        family.check("rough")
     with pytest.raises(ValueError, match="array of real numbers"):
-        law.check(GOOD[name] + 1j)
+        family.check(GOOD[name] + 1j)
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -54,7 +54,7 @@ def test_the_file_is_the_solver_that_was_described(made, model):
 
 def test_the_error_is_that_of_unseen_phi(made):
     out, told = made
-    solver, phi = pdecl.load(out), trained().law.sample(5, 30)
+    solver, phi = pdecl.load(out), trained().family.sample(5, 30)
     at = solver.core.problem.domain.mesh(21, 21)
     full = trained().solve(phi, throw=False)(at)
     errors = relative_l2(np.asarray(solver(phi)(at)), np.asarray(full))

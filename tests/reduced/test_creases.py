@@ -48,7 +48,7 @@ def solver(snapshots):
 
 @pytest.fixture(scope="module")
 def fresh(trained):
-    return trained.law.sample(5, 8)
+    return trained.family.sample(5, 8)
 
 
 def test_with_all_functions_on_all_points_it_is_the_layer(snapshots, trained, fresh, solver):
@@ -153,7 +153,7 @@ def test_settings_are_recommended(snapshots):
 def test_what_is_creased_sees_phi(trained, fresh):
     problem = trained.problem()
     inner = pdecl.nn.Modulated(problem, size=8, width=8, depth=1, key=jr.key(0))
-    basis = Creased(inner, trained.law.front(), 3)
+    basis = Creased(inner, trained.family.front(), 3)
     with pytest.raises(ValueError, match="this basis sees φ"):
         compile(problem, basis, fresh, functions=5)
 

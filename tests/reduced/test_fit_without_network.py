@@ -129,7 +129,7 @@ def test_modes_are_contracted_to_one_function():
 
 
 def test_what_cannot_be_trained_so_is_said():
-    with pytest.raises(ValueError, match="no law of φ"):
+    with pytest.raises(ValueError, match="no distribution of φ"):
         pdecl.fit(pdecl.Problem(box, heat().conditions))
     with pytest.raises(ValueError, match="tolerance"):
         pdecl.fit(heat(), tolerance=-1.0)

@@ -39,29 +39,29 @@ def file(solver, tmp_path):
 
 def test_one_bad_phi_of_a_batch(solver, trained):
     solver = partial(solver, residual_limit=None)  # of a rough basis
-    phi = trained.law.sample(1, 4)
+    phi = trained.family.sample(1, 4)
     phi[1, 5], phi[2] = np.nan, -phi[2]
-    with pytest.warns(UserWarning, match=r"φ number 1 is refused.*NaN.*φ number 2.*must be positive"):
+    with pytest.warns(UserWarning, match=r"φ number 1 is rejected.*NaN.*φ number 2.*must be positive"):
         found = solver(phi)
-    bad = Status.REFUSED
+    bad = Status.REJECTED
     assert found.status == [pdecl.Status.SOLVED, bad, bad, pdecl.Status.SOLVED]
-    assert (str(bad), bad.failed) == ("refused", True)
+    assert (str(bad), bad.failed) == ("rejected", True)
     assert "Correct it" in bad.advice
     assert np.isnan(found.values[1:3]).all()
     good = solver(phi[[0, 3]])
     assert np.allclose(good.values, np.asarray(found.values)[[0, 3]], rtol=1e-9)
-    with pytest.raises(ValueError, match="φ number 1 is refused: it has entries that are NaN"):
+    with pytest.raises(ValueError, match="φ number 1 is rejected: it has entries that are NaN"):
         solver(phi, throw=True)
 
 
 def test_one_phi_of_a_list_has_another_length(solver, trained):
     solver = partial(solver, residual_limit=None)  # of a rough basis
-    phi = trained.law.sample(1, 4)
+    phi = trained.family.sample(1, 4)
     with pytest.warns(UserWarning, match=r"φ number 1 .* shape \(50,\).* φ number 2 .* not made of num"):
         found = solver([phi[0], phi[1, :50], ["a", "b"], phi[3].tolist()])
-    assert [str(status) for status in found.status] == ["solved", "refused", "refused", "solved"]
+    assert [str(status) for status in found.status] == ["solved", "rejected", "rejected", "solved"]
     np.testing.assert_array_equal(
-        found.code, [0, Status.REFUSED, Status.REFUSED, 0]
+        found.code, [0, Status.REJECTED, Status.REJECTED, 0]
     )  # as in files of answers
     whole = solver(phi)
     assert np.allclose(np.asarray(found.values)[[0, 3]], np.asarray(whole.values)[[0, 3]], rtol=1e-9)
@@ -72,18 +72,18 @@ def test_a_bad_phi_of_ones_own_problem(reduced, fresh):
     reduced = partial(reduced, residual_limit=None)  # of a rough basis
     phi = np.asarray(fresh).copy()
     phi[7, 1] = np.inf
-    with pytest.warns(UserWarning, match="φ number 7 is refused.*NaN or infinite"):
+    with pytest.warns(UserWarning, match="φ number 7 is rejected.*NaN or infinite"):
         found = reduced(phi)
-    assert found.status.count(Status.REFUSED) == 1
-    assert found.status[7] is Status.REFUSED
+    assert found.status.count(Status.REJECTED) == 1
+    assert found.status[7] is Status.REJECTED
 
 
 def test_one_bad_phi_alone_raises(solver, trained):
-    with pytest.raises(ValueError, match="φ is refused: it has entries that are NaN"):
+    with pytest.raises(ValueError, match="φ is rejected: it has entries that are NaN"):
         solver(np.full(101, np.nan))
     with pytest.warns(UserWarning, match="must be positive"):
-        found = solver(-trained.law.sample(1, 1)[0], throw=False)
-    assert found.status is Status.REFUSED
+        found = solver(-trained.family.sample(1, 1)[0], throw=False)
+    assert found.status is Status.REJECTED
 
 
 def test_a_wrong_shape_is_named(solver):
@@ -93,16 +93,16 @@ def test_a_wrong_shape_is_named(solver):
 
 def test_a_far_phi_is_answered_with_a_warning(solver, trained):
     solver = partial(solver, residual_limit=None)  # of a rough basis
-    phi = trained.law.sample(1, 2)
+    phi = trained.family.sample(1, 2)
     assert np.all(np.asarray(solver(phi).distance) < 1.5)
-    with pytest.warns(UserWarning, match="outside the training law: distance"):
+    with pytest.warns(UserWarning, match="outside the training distribution: distance"):
         found = solver(1 + 8 * (phi[0] - 1) + np.sin(np.arange(101)) ** 2)
     assert found.distance > 1.5
     assert found.status is pdecl.Status.SOLVED
 
 
 def test_a_file_brings_back_the_same_solver(solver, file, trained):
-    again, phi = load_compiled(file), trained.law.sample(1, 3)
+    again, phi = load_compiled(file), trained.family.sample(1, 3)
     a, b = solver(phi), again(phi)
     assert np.array_equal(a.weights, b.weights)
     assert np.array_equal(a.values, b.values)

@@ -41,10 +41,10 @@ def solve_to_tolerance(
     budget: float,
     progress: bool,
     throw: bool,
-    judged: bool = True,
+    checked: bool = True,
 ) -> Adaptive | Traced:
-    """See `pdecl.solve`. `phi` has been checked against the problem's law. `judged`: whether the
-    conditions' residuals are measured, which takes a third of the time of a small problem."""
+    """See `pdecl.solve`. `phi` has been checked against the problem's distribution. `checked`: whether
+    the conditions' residuals are measured, which takes a third of the time of a small problem."""
     _require_positive("tolerance", tolerance, "1e-4")
     _require_positive("budget", budget, "600, in seconds")
     if not _FINEST <= tolerance < 1:
@@ -64,20 +64,20 @@ def solve_to_tolerance(
         return Traced(problem, phi, host)
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
-        solution = _solution(problem, phi, tolerance, Effort(budget, tell), judged)
+        solution = _solution(problem, phi, tolerance, Effort(budget, tell), checked)
     if throw:
         _raise_failed(solution)
     return solution
 
 
-def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, judged: bool) -> Adaptive:
+def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, checked: bool) -> Adaptive:
     equations = equations_of(problem, phi)
     if equations.reading.marched is None or equations.reading.shape is not None:
         solution = _by_levels(equations, tolerance, effort)
     else:
         solution = _by_marches(equations, tolerance, effort)
-    if judged and not _ended_early(solution):
-        _judge(solution, relative_residuals(solution, equations))
+    if checked and not _ended_early(solution):
+        _status(solution, relative_residuals(solution, equations))
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
     return solution
@@ -161,7 +161,7 @@ def _ended_early(solution: Adaptive) -> bool:
     return last.low + last.h < high - 1e-9 * (high - low)
 
 
-def _judge(solution: Adaptive, measured: dict[str, float]) -> None:
+def _status(solution: Adaptive, measured: dict[str, float]) -> None:
     """Of conditions that contradict each other one is left with a residual, whatever the estimate."""
     solution.relative_residual = measured
     named = zip(solution.problem.names(), solution.problem.conditions, strict=True)

@@ -1,1 +1,1 @@
-"""Functions: what a basis is, networks that propose one, functions on grids, wrappers."""
+"""Functions: what a basis is, networks that predict one, functions on grids, wrappers."""

@@ -239,17 +239,17 @@ def offsets(
     }
 
 
-def proposed(
+def predicted(
     basis: Basis, unknowns: tuple[str, ...], phi: Any, sizes: dict[str, int]
 ) -> Float[Array, " N"]:
-    """The weights ω that the basis itself proposes, one unknown after the other; ones without any."""
+    """The weights ω that the basis itself predicts, one unknown after the other; ones without any."""
     if basis.weights is None:
         return jnp.ones(sum(sizes.values()))
     weights = _by_unknown(basis.weights(phi), unknowns)
     for unknown, size in sizes.items():
         if weights[unknown].shape != (size,):
             raise ValueError(
-                f"the basis has {size} functions for {unknown!r}, but proposes weights of shape "
+                f"the basis has {size} functions for {unknown!r}, but predicts weights of shape "
                 f"{weights[unknown].shape}."
             )
     return jnp.concatenate([weights[unknown] for unknown in sizes])

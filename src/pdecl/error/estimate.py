@@ -7,9 +7,9 @@ modelled as
 
 with ρ_c the root mean square of condition c on points that were not fitted and ‖v‖ that of the
 solution. On one half of the calibrating φ the shares (none negative) are fitted to known errors; on
-the other half the factor is chosen as a quantile of error over model. For further φ from the same law
-the error is then at most the estimate with a probability of at least `quantile` (split conformal
-prediction: only exchangeability of the φ is used). For φ from elsewhere nothing is promised.
+the other half the factor is chosen as a quantile of error over model. For further φ from the same
+distribution the error is then at most the estimate with a probability of at least `quantile` (split
+conformal prediction: only exchangeability of the φ is used). For φ from elsewhere nothing is promised.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,8 @@ class Estimator(eqx.Module):
         relative = jnp.where(size > 0, error / jnp.where(size > 0, size, 1.0), jnp.inf)
         return ErrorBound(
             error, relative, jnp.zeros_like(error), size, parts,
-            f"root mean square over points inside, for {self.quantile:.0%} of φ of the law", "estimate",
+            f"root mean square over points inside, for {self.quantile:.0%} of φ of the distribution",
+            "estimate",
         )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def calibrate(
 
     Arguments:
 
-    - `phis`: a batch of φ from the law, at least 2 / (1 − quantile) of them: 20 for 0.9.
+    - `phis`: a batch of φ from the distribution, at least 2 / (1 − quantile) of them: 20 for 0.9.
     - `key`: draws the held-out points, and random functions where they are needed.
     - `reference`: `reference(phi, coords)`, the solution for one φ at points `(n, d)`; for several
       unknowns a dictionary.

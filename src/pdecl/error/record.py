@@ -15,7 +15,7 @@ ROUNDING = 1e-12
 
 
 class ErrorBound(Summarised, eqx.Module):
-    """How far a solution v is, at most, from the exact u of its law, for one φ or a batch.
+    """How far a solution v is, at most, from the exact u of its distribution, for one φ or a batch.
 
     - `norm`: the norm of everything here, in words.
     - `kind`: "bound" (‖v − u‖ ≤ `bound` by a proof, up to the quadrature that `parts` allows for) or

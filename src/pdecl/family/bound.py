@@ -11,7 +11,7 @@ from .checks import numbered
 from .family import Family, phi_like, stated
 
 
-def bound(law: Family, solution: Solution, *, throw: bool = True, **resolution: int) -> ErrorBound:
+def bound(family: Family, solution: Solution, *, throw: bool = True, **resolution: int) -> ErrorBound:
     """A bound of the distance between a solution and the family's exact u, for each φ of it.
 
     No reference is computed: the residual, the errors on the boundary and the stability of the PDE say
@@ -23,35 +23,35 @@ def bound(law: Family, solution: Solution, *, throw: bool = True, **resolution: 
 
     Arguments:
 
-    - `law`: a family that has a bound, with the constants the bound is to speak of.
-    - `solution`: from `solve`, `propose` or a trained basis, with weights solved for or given.
+    - `family`: a family that has a bound, with the constants the bound is to speak of.
+    - `solution`: from `solve`, `predict` or a trained basis, with weights solved for or given.
     - `throw`: whether weights or φ that are not finite raise. If not, their bound is infinite.
     - `resolution`: of the quadrature (`cells`, `points`, `waves`): more of them make the part
       "quadrature" smaller.
     """
     require_precision(jax.numpy.float64)
-    if not isinstance(law, Family) or law.bound is None:
+    if not isinstance(family, Family) or family.bound is None:
         raise TypeError(
-            f"nothing is proved of {getattr(law, 'name', type(law).__name__)}: `law` must be a family "
-            "with a bound. For a Problem of your own use pdecl.calibrate."
+            f"nothing is proved of {getattr(family, 'name', type(family).__name__)}: `family` must be "
+            "one with a bound. For a Problem of your own use pdecl.calibrate."
         )
     axes = lambda phi: [np.ndim(leaf) for leaf in jax.tree.leaves(phi)]
     found = solution.problem.domain.names, [n - solution.code.ndim for n in axes(solution.phi)]
-    wanted = stated(law).domain.names, [leaf.ndim for leaf in jax.tree.leaves(phi_like(law))]
+    wanted = stated(family).domain.names, [leaf.ndim for leaf in jax.tree.leaves(phi_like(family))]
     if found != wanted:
         raise ValueError(
             f"`solution` is a function of {', '.join(found[0])} with a φ of "
-            f"{' and '.join(map(str, found[1]))} axes; that is no solution of {law.name}."
+            f"{' and '.join(map(str, found[1]))} axes; that is no solution of {family.name}."
         )
     single = solution.code.ndim == 0
     batch = jax.tree.map(lambda leaf: leaf[None], solution) if single else solution
     if throw and is_concrete(batch.weights):
-        law.check(batch.phi)
+        family.check(batch.phi)
         bad = np.flatnonzero(~np.isfinite(batch.weights).all(axis=1))
         if bad.size:
             raise ValueError(
                 f"the weights are NaN or infinite ({numbered(bad)}); look at solution.status, or pass "
                 "throw=False for an infinite bound there."
             )
-    made = law.bound(batch, **resolution)
+    made = family.bound(batch, **resolution)
     return jax.tree.map(lambda leaf: leaf[0], made) if single else made

@@ -68,12 +68,12 @@ def require_at_least(name: str, found: int, least: int, what: str) -> None:
         raise ValueError(f"{name} has {found} {what}; at least {least} are needed")
 
 
-def require_positive_fields(law: object, *fields: str) -> None:
-    """The named constants of a law are positive numbers."""
+def require_positive_fields(family: object, *fields: str) -> None:
+    """The named constants of a family are positive numbers."""
     for field in fields:
-        value = getattr(law, field)
+        value = getattr(family, field)
         if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{type(law).__name__}: {field} must be positive, got {value!r}")
+            raise ValueError(f"{type(family).__name__}: {field} must be positive, got {value!r}")
 
 
 def require_count(count: int) -> None:

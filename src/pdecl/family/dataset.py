@@ -2,8 +2,8 @@
 
 A dataset is one NetCDF4 file, which is HDF5 with named dimensions: xarray, MATLAB, Julia and
 ncdump open it as it is. It holds the arrays of φ and the unknowns under their names, any companions,
-the coordinates, and as attributes the law (JSON), the seed, what the solutions are, the versions that
-made it and a SHA-256 of it all.
+the coordinates, and as attributes the family (`law`, JSON), the seed, what the solutions are, the
+versions that made it and a SHA-256 of it all.
 """
 
 import hashlib
@@ -41,8 +41,9 @@ class Dataset:
 
     All arrays have a first axis over φ, and then the axes that `phi_axes`, by the names of φ's arrays,
     and `solution_dims` name. `phi` is built as the family's φ, `solution` an array, or a dictionary for
-    several unknowns; `companions` are further solutions on the solution's grid. `law` is the plain data
-    that decided the numbers, `origin` says where they come from, and `reference` what the solutions are.
+    several unknowns; `companions` are further solutions on the solution's grid. `family` is the plain
+    data that decided the numbers, `origin` says where they come from, and `reference` what the
+    solutions are.
     """
 
     problem: str
@@ -51,7 +52,7 @@ class Dataset:
     coordinates: dict[str, np.ndarray]
     phi_axes: dict[str, tuple[str, ...]]
     solution_dims: tuple[str, ...]
-    law: dict[str, Any]
+    family: dict[str, Any]
     origin: dict[str, Any]
     companions: dict[str, np.ndarray] = field(default_factory=dict)
     unknowns: tuple[str, ...] = ("u",)
@@ -76,43 +77,43 @@ class Dataset:
 
 
 def build(
-    law: Family, seed: int, count: int, truth: bool = False, progress: Progress | None = None
+    family: Family, seed: int, count: int, truth: bool = False, progress: Progress | None = None
 ) -> Dataset:
     """Draw φ number 0 … count − 1 of a seed and solve them; `progress(k)` hears of k more."""
     drawn, solutions, companions = [], [], []
-    if count > law.reference_batch:
-        require_memory(3 * count * _numbers(law), f"a dataset of {count} φ", "ask for fewer φ")
-    for start in range(0, count, law.reference_batch):
-        phi = law.sample(seed, min(law.reference_batch, count - start), start)
+    if count > family.reference_batch:
+        require_memory(3 * count * _numbers(family), f"a dataset of {count} φ", "ask for fewer φ")
+    for start in range(0, count, family.reference_batch):
+        phi = family.sample(seed, min(family.reference_batch, count - start), start)
         drawn.append(phi)
-        solutions.append(law.reference(phi))
-        companions.append(law.companions(phi, truth))
+        solutions.append(family.reference(phi))
+        companions.append(family.companions(phi, truth))
         if progress is not None:
             progress(phis.count(phi))
     if not drawn:
         raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
     phi = phis.joined(drawn)
     return Dataset(
-        problem=law.name,
+        problem=family.name,
         phi=phi,
         solution=phis.joined(solutions),
-        coordinates=law.coordinates(phi),
-        phi_axes=law.phi_axes,
-        solution_dims=law.solution_dims,
-        law=describe(law),
+        coordinates=family.coordinates(phi),
+        phi_axes=family.phi_axes,
+        solution_dims=family.solution_dims,
+        family=describe(family),
         origin={"seed": seed, "count": count, "truth": truth},
         companions={name: np.concatenate([c[name] for c in companions]) for name in companions[0]},
-        unknowns=law.unknowns,
-        units=dict(law.units),
-        reference=law.reference_words(),
+        unknowns=family.unknowns,
+        units=dict(family.units),
+        reference=family.reference_words(),
     )
 
 
-def _numbers(law: Family) -> int:
+def _numbers(family: Family) -> int:
     """Bytes of one φ and its solution."""
-    phi = law.sample(0, 1)
-    nodes = law.coordinates(phi)
-    values = len(law.unknowns) * math.prod(len(nodes[name]) for name in law.solution_dims)
+    phi = family.sample(0, 1)
+    nodes = family.coordinates(phi)
+    values = len(family.unknowns) * math.prod(len(nodes[name]) for name in family.solution_dims)
     return 8 * (sum(leaf.size for leaf in jax.tree.leaves(phi)) + values)
 
 
@@ -146,7 +147,7 @@ def on_grid(dataset: Dataset, nodes: int) -> Dataset:
 
 
 def cached(
-    law: Family,
+    family: Family,
     seed: int,
     count: int,
     directory: str | os.PathLike[str],
@@ -155,23 +156,23 @@ def cached(
 ) -> Dataset:
     """The dataset from `directory`, or built and put there.
 
-    It is built anew when the law, the solver's version, or what is asked for has changed, and,
+    It is built anew when the family, the solver's version, or what is asked for has changed, and,
     with a warning, when the file is damaged.
     """
     if find_spec("h5netcdf") is None:
         warnings.warn("references are not kept: h5netcdf is not installed", UserWarning, stacklevel=2)
-        return build(law, seed, count, truth, progress)
-    path = Path(directory) / f"{law.name}-seed{seed}-{count}{'-truth' if truth else ''}.nc"
+        return build(family, seed, count, truth, progress)
+    path = Path(directory) / f"{family.name}-seed{seed}-{count}{'-truth' if truth else ''}.nc"
     if path.exists():
         try:
-            found = read(path, law)
+            found = read(path, family)
         except DatasetError as error:
             warnings.warn(f"making the cached dataset anew: {error}", UserWarning, stacklevel=2)
         else:
             asked = {"seed": seed, "count": count, "truth": truth}
-            if found.law == _plain(describe(law)) and found.origin == asked:
+            if found.family == _plain(describe(family)) and found.origin == asked:
                 return found
-    dataset = build(law, seed, count, truth, progress)
+    dataset = build(family, seed, count, truth, progress)
     write(path, dataset)
     return dataset
 
@@ -195,7 +196,7 @@ def write(path: str | os.PathLike[str], dataset: Dataset) -> None:
         "phi": " ".join(dataset.phi_axes),
         "unknowns": " ".join(dataset.solutions),
         "reference": dataset.reference,
-        "law": json.dumps(dataset.law, sort_keys=True),
+        "law": json.dumps(dataset.family, sort_keys=True),
         "origin": json.dumps(dataset.origin, sort_keys=True),
         "made_with": json.dumps(versions("pdecl", "numpy", "scipy")),
         "sha256": _checksum(dataset),
@@ -264,7 +265,7 @@ def _from_xarray(contents: Any, family: Family | None) -> Dataset:
         coordinates={str(name): contents.coords[name].values for name in contents.coords},
         phi_axes={name: tuple(contents[name].dims[1:]) for name in given},
         solution_dims=tuple(contents[unknowns[0]].dims[1:]),
-        law=json.loads(contents.attrs["law"]),
+        family=json.loads(contents.attrs["law"]),
         origin=json.loads(contents.attrs["origin"]),
         companions={name: contents[name].values for name in beside},
         unknowns=tuple(unknowns),
@@ -282,9 +283,9 @@ def _variables(dataset: Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]
 
 
 def _checksum(dataset: Dataset) -> str:
-    """SHA-256 over names, shapes and bytes of all arrays, and the law and origin."""
+    """SHA-256 over names, shapes and bytes of all arrays, the family and the origin."""
     digest = hashlib.sha256(
-        json.dumps([dataset.problem, dataset.law, dataset.origin], sort_keys=True).encode()
+        json.dumps([dataset.problem, dataset.family, dataset.origin], sort_keys=True).encode()
     )
     arrays = {name: values for name, (_, values) in _variables(dataset).items()}
     for name, values in sorted({**arrays, **dataset.coordinates}.items()):

@@ -68,7 +68,7 @@ def evaluate(
 ) -> tuple[Evaluation, Any]:
     """The evaluation on a dataset, with a `bound` of each error if asked for, and the solutions on its
     grid."""
-    together = min(trained.law.evaluate_batch, data.count)
+    together = min(trained.family.evaluate_batch, data.count)
     fields, residuals, codes, seconds, bounds = [], [], [], [], []
     for start in range(0, data.count, together):
         phi = phis.take(data.phi, slice(start, start + together))
@@ -76,7 +76,7 @@ def evaluate(
         seconds.append(taken)
         fields.append(field)
         codes.append(np.asarray(solution.code))
-        residuals.append(trained.law.residual_on(solution, nodes_of(trained, phi)))
+        residuals.append(trained.family.residual_on(solution, nodes_of(trained, phi)))
         if bound:
             bounds.append(trained.bound(solution, throw=False))
         if progress is not None:
@@ -128,11 +128,11 @@ def _distance(found: np.ndarray, other: np.ndarray) -> np.ndarray:
     return distances
 
 
-def watcher(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]]:
-    """What `fit` watches: mean error and residual on a dataset of unseen φ."""
+def metrics_on(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]]:
+    """The metrics of `fit`: mean error and residual on a dataset of unseen φ."""
 
-    def watch(basis: Any) -> dict[str, float]:
+    def metrics(basis: Any) -> dict[str, float]:
         found, _ = evaluate(replace(trained, basis=basis), data)
         return {"error": float(found.errors.mean()), "residual": found.residual_loss}
 
-    return watch
+    return metrics

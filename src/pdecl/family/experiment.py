@@ -29,8 +29,9 @@ from .phi import joined
 class Experiment:
     """A family, a method, a network and a training.
 
-    - `law`: constants of the family in the place of its defaults.
-    - `statement`: arguments of the family's `problem`; `judge` those that differ for the loss's points.
+    - `constants`: of the family, instead of its defaults.
+    - `statement`: arguments of the family's `problem`; `loss_statement` those that differ for the
+      loss's points.
     - `grid`: for a family on a grid, the nodes a side on which it is trained.
     """
 
@@ -39,9 +40,9 @@ class Experiment:
     preset: str
     network: Network
     training: Training
-    law: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
     statement: Mapping[str, Any] = field(default_factory=dict)
-    judge: Mapping[str, Any] = field(default_factory=dict)
+    loss_statement: Mapping[str, Any] = field(default_factory=dict)
     grid: int | None = None
     seed: int = 0
 
@@ -101,22 +102,34 @@ def from_dict(plain: Mapping[str, Any], family: Family | None = None) -> Experim
 def completed(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The description with every setting: one that came later has its default in a file from before."""
     try:
+        plain = _renamed(plain, _FORMER)
         network = dict(plain["network"])
         if network.get("periodic") is not None:
             network["periodic"] = tuple(network["periodic"])
-        training = dict(plain["training"])
+        training = _renamed(plain["training"], _FORMER_TRAINING)
         if training.get("decay") is not None:
             training["decay"] = tuple(training["decay"])
         parts = {"network": asdict(Network(**network)), "training": asdict(Training(**training))}
-        defaults: dict[str, Any] = {"law": {}, "statement": {}, "judge": {}, "grid": None, "seed": 0}
+        defaults: dict[str, Any] = {
+            "constants": {}, "statement": {}, "loss_statement": {}, "grid": None, "seed": 0
+        }  # fmt: skip
         return {**defaults, **plain, **parts, "problem": str(plain["problem"])}
     except (KeyError, TypeError) as error:
         raise ValueError(f"this is not the description of an experiment: {error}") from error
 
 
-def law_of(experiment: Experiment, grid: int | None = None) -> Family:
+# What settings were called in files of version 0.1.
+_FORMER = {"law": "constants", "judge": "loss_statement"}
+_FORMER_TRAINING = {"fitted_too": "include_collocation", "watched": "metrics_phis"}
+
+
+def _renamed(plain: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
+    return {former.get(name, name): value for name, value in plain.items()}
+
+
+def family_of(experiment: Experiment, grid: int | None = None) -> Family:
     """The family with the experiment's constants, on its own grid or on another one."""
-    family, constants = experiment.family, dict(experiment.law)
+    family, constants = experiment.family, dict(experiment.constants)
     if family.on_grid:
         constants["grid"] = grid or experiment.grid or full_grid(experiment)
     return family.replaced(**constants) if constants else family
@@ -124,14 +137,14 @@ def law_of(experiment: Experiment, grid: int | None = None) -> Family:
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
     """The PDE as conditions that the layer solves."""
-    return stated(law_of(experiment, grid), **experiment.statement)
+    return stated(family_of(experiment, grid), **experiment.statement)
 
 
-def judge_of(experiment: Experiment) -> Problem | None:
+def loss_problem_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
-    if not experiment.judge:
+    if not experiment.loss_statement:
         return None
-    return stated(law_of(experiment), **{**experiment.statement, **experiment.judge})
+    return stated(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
 
 
 def stated(family: Family, **statement: Any) -> Problem:
@@ -167,7 +180,7 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
             basis = experiment.family.basis(network, key)
         if network.creased:
             along = max(1, int(network.creased * network.size))
-            basis = Creased(basis, _front(law_of(experiment)), along)
+            basis = Creased(basis, _front(family_of(experiment)), along)
     basis = networks.Mollified(basis, problem.domain.faces()) if network.wall else basis
     nodes = experiment.statement.get("nodes")
     return basis if nodes is None else networks.Thinned(basis, nodes)
@@ -222,7 +235,7 @@ def training_phis(experiment: Experiment) -> Any:
     if experiment.training.phis == 0:
         return None
     split = SPLITS["train"]
-    family, count = law_of(experiment, full_grid(experiment)), experiment.training.phis
+    family, count = family_of(experiment, full_grid(experiment)), experiment.training.phis
     # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
     parts = [
         on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
@@ -247,7 +260,7 @@ def keys_of(experiment: Experiment) -> tuple[PRNGKeyArray, PRNGKeyArray]:
 def full_grid(experiment: Experiment) -> int | None:
     """The nodes a side of a family on a grid, before the experiment thins them."""
     family = experiment.family
-    return experiment.law.get("grid", family.grid) if family.on_grid else None
+    return experiment.constants.get("grid", family.grid) if family.on_grid else None
 
 
 def _words(statement: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,12 +126,13 @@ class Family:
 
     def draw(self, key: PRNGKeyArray) -> Any:
         """One φ from a JAX key: pure, for `vmap` and `jit` (training on fresh φ)."""
-        law = stated(self).parameter
-        if law is None:
+        draw = stated(self).parameter
+        if draw is None:
             raise ValueError(
-                f"{self.name} has no law of φ; state it: pdecl.Problem(..., parameter=lambda key: ...)."
+                f"{self.name} has no distribution of φ; state it: "
+                "pdecl.Problem(..., parameter=lambda key: ...)."
             )
-        return law(key)
+        return draw(key)
 
     def sample(self, seed: int, count: int, start: int = 0) -> Any:
         """φ number start … start + count − 1 of a seed; the same on every machine."""

@@ -39,7 +39,7 @@ def identity(problem: Problem) -> dict[str, Any]:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """What two problems do not share, in words; a law of φ alone makes no other problem."""
+    """What two problems do not share, in words; a distribution of φ alone makes no other problem."""
     words = {"domain": "the domain", "unknowns": "the unknowns", "phi": "the shape of φ"}
     found = [said for name, said in words.items() if one.get(name) != other.get(name)]
     ours, theirs = one["conditions"], other["conditions"]
@@ -81,7 +81,7 @@ def _points(problem: Problem, condition: Any) -> Points:
 
 
 def _made_up(leaf: Any) -> Any:
-    """Numbers between 0.3 and 0.7 in the place of an array of φ."""
+    """Numbers between 0.3 and 0.7 instead of an array of φ."""
     values = 0.3 + 0.4 * ((np.arange(1, leaf.size + 1) * _GOLDEN) % 1).reshape(leaf.shape)
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
         values = np.ones(leaf.shape)

@@ -42,7 +42,7 @@ class Training:
     - `newton`: the most steps of Gauss–Newton in training, for nonlinear problems; `restarts`: attempts
       from other starts where conditions hold badly after the first, as they do for a poor basis.
     - `optimiser`: "adam", or "muon", whose steps of a matrix have singular values of one size.
-    - `watched`: how many of the test φ the history's metrics are taken on.
+    - `metrics_phis`: how many of the test φ the history's metrics are taken on.
     """
 
     steps: int
@@ -53,12 +53,12 @@ class Training:
     clip: float | None = 1.0
     mean: str = "log"
     phis: int = 1000
-    fitted_too: bool = False
+    include_collocation: bool = False
     single: bool = False
     solver: str = "Cholesky"
     ridge: float | None = None
     newton: int = 15
-    watched: int = 10
+    metrics_phis: int = 10
     optimiser: str = "adam"
     decay: tuple[float, int] | None = None
     restarts: int = 16
@@ -68,12 +68,13 @@ class Training:
 class Preset:
     """What a family suggests for a method (hard or soft) under a name.
 
-    - `statement`: arguments of the family's `problem`; `judge` those that differ for the loss's points.
+    - `statement`: arguments of the family's `problem`; `loss_statement` those that differ for the
+      loss's points.
     - `grid`: for families on a grid, the nodes a side on which it is trained.
     """
 
     network: Network
     training: Training
     statement: Mapping[str, Any] = field(default_factory=dict)
-    judge: Mapping[str, Any] = field(default_factory=dict)
+    loss_statement: Mapping[str, Any] = field(default_factory=dict)
     grid: int | None = None

@@ -19,5 +19,5 @@ def preset(
     chosen = family.preset(method, name)
     return Experiment(
         family, method, name, chosen.network, chosen.training,
-        statement=chosen.statement, judge=chosen.judge, grid=chosen.grid, seed=seed,
+        statement=chosen.statement, loss_statement=chosen.loss_statement, grid=chosen.grid, seed=seed,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from .array_files import ArrayFile
 from .dataset import Dataset, DatasetError, read, take
 
 
-def load(path: str | os.PathLike[str], law: Family, count: int | None = None) -> Dataset:
+def load(path: str | os.PathLike[str], family: Family, count: int | None = None) -> Dataset:
     """A dataset of ours, or one of the published kind, with the first `count` of its φ.
 
     φ is checked by the family, which also brings both into its own form (`Family.adopt`): data that stop
@@ -22,13 +22,13 @@ def load(path: str | os.PathLike[str], law: Family, count: int | None = None) ->
     if not path.is_file():
         raise DatasetError(f"there is no file {path}")
     if path.suffix == ".nc":
-        return _ours(path, law, count)
-    if len(law.unknowns) > 1 or not isinstance(phi_like(law), jax.ShapeDtypeStruct):
+        return _ours(path, family, count)
+    if len(family.unknowns) > 1 or not isinstance(phi_like(family), jax.ShapeDtypeStruct):
         raise DatasetError(
-            f"{path}: only a .nc file that pdecl wrote can hold the φ and the unknowns of {law.name}"
+            f"{path}: only a .nc file that pdecl wrote can hold the φ and the unknowns of {family.name}"
         )
     with ArrayFile(path) as file:
-        phi_name, solution_name = _find_names(path, law, file.names)
+        phi_name, solution_name = _find_names(path, family, file.names)
         phi, solution = file.whole(phi_name), file.whole(solution_name)
     if len(phi) != len(solution):
         raise DatasetError(
@@ -36,15 +36,15 @@ def load(path: str | os.PathLike[str], law: Family, count: int | None = None) ->
         )
     _require_enough(path, len(phi), count)
     try:
-        return _assemble(path, law, phi[:count], solution[:count])
+        return _assemble(path, family, phi[:count], solution[:count])
     except ValueError as error:
         raise DatasetError(f"{path}: {error}") from error
 
 
-def _ours(path: Path, law: Family, count: int | None) -> Dataset:
-    dataset = read(path, law)
-    if dataset.problem != law.name:
-        raise DatasetError(f"{path} holds {dataset.problem} data, {law.name} was asked for")
+def _ours(path: Path, family: Family, count: int | None) -> Dataset:
+    dataset = read(path, family)
+    if dataset.problem != family.name:
+        raise DatasetError(f"{path} holds {dataset.problem} data, {family.name} was asked for")
     _require_enough(path, dataset.count, count)
     return dataset if count is None else take(dataset, count)
 
@@ -54,13 +54,13 @@ def _require_enough(path: Path, there: int, count: int | None) -> None:
         raise DatasetError(f"{path} has {there} φ, {count} were asked for")
 
 
-def _assemble(path: Path, law: Family, phi: np.ndarray, solution: np.ndarray) -> Dataset:
+def _assemble(path: Path, family: Family, phi: np.ndarray, solution: np.ndarray) -> Dataset:
     phi, solution = phi.astype(np.float64), solution.astype(np.float64)
     if not np.isfinite(solution).all():
         raise ValueError("the solutions have NaN or infinite values")
-    phi, solution = law.adopt(phi, solution)
-    phi = law.check(phi)
-    coordinates, dims = law.coordinates(phi), law.solution_dims
+    phi, solution = family.adopt(phi, solution)
+    phi = family.check(phi)
+    coordinates, dims = family.coordinates(phi), family.solution_dims
     if "t" in dims and solution.ndim == len(dims):
         solution, coordinates["t"] = np.expand_dims(solution, 1 + dims.index("t")), coordinates["t"][-1:]
     if solution.ndim != 1 + len(dims):
@@ -72,31 +72,31 @@ def _assemble(path: Path, law: Family, phi: np.ndarray, solution: np.ndarray) ->
             line = coordinates[name]
             coordinates[name] = np.linspace(line[0], line[-1], count)
     return Dataset(
-        problem=law.name,
+        problem=family.name,
         phi=phi,
         solution=solution,
         coordinates=coordinates,
-        phi_axes=law.phi_axes,
-        solution_dims=law.solution_dims,
-        law={"problem": law.name, "equation": describe(law)["equation"], "published": True},
+        phi_axes=family.phi_axes,
+        solution_dims=family.solution_dims,
+        family={"problem": family.name, "equation": describe(family)["equation"], "published": True},
         origin={"file": path.name},
-        unknowns=law.unknowns,
-        units=dict(law.units),
+        unknowns=family.unknowns,
+        units=dict(family.units),
         reference=path.name,
     )
 
 
-def usual_names(law: Family) -> tuple[tuple[str, str], ...]:
+def usual_names(family: Family) -> tuple[tuple[str, str], ...]:
     """(φ, solution) as files name them, ours first."""
-    return tuple(dict.fromkeys([*law.usual_names, (law.phi_name, law.unknowns[0])]))
+    return tuple(dict.fromkeys([*family.usual_names, (family.phi_name, family.unknowns[0])]))
 
 
-def _find_names(path: Path, law: Family, names: list[str]) -> tuple[str, str]:
-    for pair in usual_names(law):
+def _find_names(path: Path, family: Family, names: list[str]) -> tuple[str, str]:
+    for pair in usual_names(family):
         if set(pair) <= set(names):
             return pair
-    wanted = ", ".join(f"{phi}/{u}" for phi, u in usual_names(law))
+    wanted = ", ".join(f"{phi}/{u}" for phi, u in usual_names(family))
     raise DatasetError(
-        f"{path} has the variables {', '.join(sorted(names)) or 'none'}; {law.name} "
+        f"{path} has the variables {', '.join(sorted(names)) or 'none'}; {family.name} "
         f"data are looked for under {wanted}"
     )

@@ -17,14 +17,14 @@ from ..basis.networks import Thinned
 from ..basis.networks.beside import Beside
 from ..error import ErrorBound, Estimator, calibrate
 from ..layer.solution import Solution
-from ..layer.solve import propose, solve
+from ..layer.solve import predict, solve
 from ..state.problem import Problem
 from ..support import storage
 from ..support.summary import Summarised, Summary
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
 from .bound import bound
-from .experiment import Experiment, basis_of, from_dict, law_of, problem_of, solver_of
+from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
 from .identity import differences, identity
 from .record import of_run
 
@@ -52,9 +52,9 @@ class Trained(Summarised):
         return Summary(f"Trained basis for {experiment.problem}, {experiment.method}", rows)
 
     @property
-    def law(self) -> Family:
+    def family(self) -> Family:
         """The family, with the constants and the grid of the experiment."""
-        return law_of(self.experiment)
+        return family_of(self.experiment)
 
     def problem(self, grid: int | None = None) -> Problem:
         """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
@@ -66,8 +66,10 @@ class Trained(Summarised):
         What lies between the nodes still counts: a coarse face is given the ν of the fine ones, in
         parallel and in series. A bound of such an answer speaks of the solution on the grid of φ.
         """
-        if not self.law.on_grid:
-            raise ValueError(f"{self.law.name} is not solved on a grid; it has no nodes to leave out.")
+        if not self.family.on_grid:
+            raise ValueError(
+                f"{self.family.name} is not solved on a grid; it has no nodes to leave out."
+            )
         statement = {**self.experiment.statement, "nodes": nodes}
         whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
         return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
@@ -77,24 +79,24 @@ class Trained(Summarised):
 
         `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
         """
-        phi = self.law.check(phi)
+        phi = self.family.check(phi)
         if self.answer is not None:
             return self.answer(phi, throw=bool(options.get("throw", True)))
-        problem = self.problem(self.law.grid_of(phi))
+        problem = self.problem(self.family.grid_of(phi))
         if options.get("points") is None:
             # The number of functions is known; to find it out from the network takes long.
             key = options.pop("key", None)
             options["points"] = problem.draw(self.size, key)
         if self.experiment.method == "soft":
-            return jax.vmap(lambda phi: propose(problem, self.basis, phi, **options))(phi)
+            return jax.vmap(lambda phi: predict(problem, self.basis, phi, **options))(phi)
         options = {"solver": solver_of(self.experiment), **options}
         return jax.vmap(lambda phi: solve(problem, self.basis, phi, **options))(phi)
 
     def bound(self, solution: Solution, **options: Any) -> ErrorBound:
         """How wrong this basis' solutions may be, hard or soft: a bound where the family has one, whose
         `options` set its quadrature; else an estimate."""
-        if self.law.bound is not None:
-            return bound(self.law, solution, **options)
+        if self.family.bound is not None:
+            return bound(self.family, solution, **options)
         return self.estimator(solution)
 
     @cached_property
@@ -102,15 +104,15 @@ class Trained(Summarised):
         """For families of which nothing is proved, calibrated on φ of its own seed, once: against the
         given solution, a solve to a tolerance where the basis was trained on such, or one with untrained
         functions beside the learned ones."""
-        law, problem = self.law, self.problem()
-        seen = law.sample(CALIBRATING.seed, CALIBRATING.count)
+        family, problem = self.family, self.problem()
+        seen = family.sample(CALIBRATING.seed, CALIBRATING.count)
         known: dict[str, Any] = {"solver": solver_of(self.experiment)}
-        if law.at_points is not None:
-            known["reference"] = law.at_points
+        if family.at_points is not None:
+            known["reference"] = family.at_points
         elif self.answer is not None:
             known["reference"] = self.answer.rich
         else:
-            known["richer"] = Beside(self.basis, law.further(self.size)[-1])
+            known["richer"] = Beside(self.basis, family.further(self.size)[-1])
         if self.experiment.method == "soft" or self.answer is not None:
             known["answer"] = lambda phi: self.solve(phi, throw=False)
         return calibrate(problem, self.basis, seen, key=jr.key(0), **known)
@@ -118,7 +120,7 @@ class Trained(Summarised):
     @property
     def size(self) -> int:
         """How many functions there are, for all unknowns together."""
-        return self.experiment.network.size * len(self.law.unknowns)
+        return self.experiment.network.size * len(self.family.unknowns)
 
     def save(
         self,
@@ -126,7 +128,8 @@ class Trained(Summarised):
         single: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the law of
+        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the family
+        of
         φ, what the problem states and, from `about`, what else is known: errors on unseen φ.
 
         `single` rounds the arrays to float32, for half the size.
@@ -138,10 +141,10 @@ class Trained(Summarised):
 
 def described(experiment: Experiment) -> dict[str, Any]:
     """What the header of a file says of a model."""
-    law = law_of(experiment)
+    family = family_of(experiment)
     return {
         "experiment": experiment.as_dict(),
-        "law": json.loads(json.dumps(describe(law))),
+        "law": json.loads(json.dumps(describe(family))),
         "stated": identity(problem_of(experiment)),
     }
 
@@ -215,12 +218,12 @@ def find(name: str | os.PathLike[str]) -> Path:
 def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
     """Values at the nodes of the standard grid, with the axes of the references' arrays."""
     names, nodes = trained.problem().domain.names, nodes_of(trained, phi)
-    order = [1 + names.index(name) for name in trained.law.solution_dims]
+    order = [1 + names.index(name) for name in trained.family.solution_dims]
     arrange = lambda u: np.transpose(np.asarray(u).reshape(phis.count(phi), *nodes), (0, *order))
     return jax.tree.map(arrange, values)
 
 
 def nodes_of(trained: Trained, phi: Any) -> tuple[int, ...]:
     """How many nodes along each coordinate the standard grid has."""
-    sizes = trained.law.coordinates(phi)
+    sizes = trained.family.coordinates(phi)
     return tuple(len(sizes[name]) for name in trained.problem().domain.names)

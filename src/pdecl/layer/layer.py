@@ -40,19 +40,19 @@ def weights_of(
 ) -> Outcome:
     """The ω that the conditions ask for, differentiable in everything the system is made of."""
     nothing = jnp.zeros(system.plan.size, system.dtype)
-    at_rest = linearise(system)
-    ridge, columns = _ridge(at_rest, system, solver.linear)
+    at_zero = linearise(system)
+    ridge, columns = _ridge(at_zero, system, solver.linear)
     if system.is_affine:
         # Also what a change of functions is measured against: their part along themselves drops out of
         # derivatives, which are several times less accurate for nearly dependent functions otherwise.
-        model = at_rest.scaled(1 / columns)
+        model = at_zero.scaled(1 / columns)
         p, multipliers, effort = minimise(model, ridge / columns**2, nothing, solver.linear)
         effort = jax.tree.map(jnp.asarray, effort)  # outside `jit` its linear solve gives plain numbers
         weights, iterations, converged = p / columns, effort.steps, effort.converged
     else:
         start = None if initial is None else initial.astype(nothing.dtype)
-        held, fixed, resting = constant((system, ridge, at_rest))
-        path = lambda ridge: reach(held, ridge, resting, start, solver)
+        held, fixed, zeroed = constant((system, ridge, at_zero))
+        path = lambda ridge: reach(held, ridge, zeroed, start, solver)
         # Without derivatives also by what a condition closes over.
         path = constant(eqx.filter_closure_convert(path, fixed))
         weights, multipliers, iterations, converged = path(fixed)
@@ -60,8 +60,8 @@ def weights_of(
         inverse = Partial(preconditioner, model, fixed, 0.0, solver.linear)
         optimality = lambda z: stationarity(system, ridge, z)
         weights, multipliers = attach((weights, multipliers), optimality, inverse)
-    seen = constant((system, at_rest, ridge, weights, multipliers, converged))
-    code, distance, violation = _judge(*seen)
+    seen = constant((system, at_zero, ridge, weights, multipliers, converged))
+    code, distance, violation = _status(*seen)
     return Outcome(weights, code, iterations, distance, violation)
 
 
@@ -90,9 +90,9 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
     return default_ridge(linear, squares.dtype) * squares, jnp.sqrt(squares)
 
 
-def _judge(
+def _status(
     system: System,
-    at_rest: Model,
+    at_zero: Model,
     ridge: Array,
     weights: Array,
     multipliers: Array,
@@ -103,16 +103,16 @@ def _judge(
     c, pull_back = jax.vjp(lambda w: system.rows(w, "Enforce"), weights)
     norm = lambda x: jnp.linalg.norm(x * jnp.sqrt(jnp.mean(ridge) / ridge))
     relative = lambda x, size: x / jnp.where(size > 0, size, 1.0)
-    force, (pull,) = at_rest.slope(), pull_back(multipliers)
-    if at_rest.C is not None and at_rest.A is None and at_rest.E is None and c.size > weights.size:
-        force = transposed(at_rest.C, at_rest.c)  # there they are a fit, whose pull vanishes
+    force, (pull,) = at_zero.slope(), pull_back(multipliers)
+    if at_zero.C is not None and at_zero.A is None and at_zero.E is None and c.size > weights.size:
+        force = transposed(at_zero.C, at_zero.c)  # there they are a fit, whose pull vanishes
     if not system.is_affine:
         # Rows may have no slope at u = 0 and so no force there; at the solution they have.
-        pulled = jax.vjp(lambda w: system.rows(w, "Fit"), weights)[1](at_rest.r)[0]
+        pulled = jax.vjp(lambda w: system.rows(w, "Fit"), weights)[1](at_zero.r)[0]
         force = jnp.abs(force) + jnp.abs(pulled)
     # At the solution the equality rows' pull balances everything else, so its size counts too.
     optimality = relative(norm(slope + pull), norm(force) + norm(ridge * weights) + norm(pull))
-    violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_rest.c))
+    violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_zero.c))
 
     beyond, tolerance = c.size > weights.size, _tolerance(weights.dtype)
     inaccurate = Status.ILL_CONDITIONED if system.is_affine else Status.NOT_CONVERGED
@@ -122,7 +122,7 @@ def _judge(
         ((violation > tolerance) & (not beyond), Status.CONSTRAINTS_INCONSISTENT),
         (~converged, Status.NOT_CONVERGED),
         (~jnp.all(jnp.isfinite(weights)), Status.ILL_CONDITIONED),
-        (_bad((at_rest.r, at_rest.c, at_rest.g, ridge)), Status.NONFINITE_EQUATION),
+        (_bad((at_zero.r, at_zero.c, at_zero.g, ridge)), Status.NONFINITE_EQUATION),
         (_bad(system.jets), Status.NONFINITE_NETWORK),
         (_bad((system.phi, system.sets)), Status.NONFINITE_INPUT),
     ]

@@ -221,7 +221,7 @@ def _values(
 def _residuals(
     problem: Problem, basis: Any, points: Any, phi: Any, weights: Array, sets: tuple[Points, ...]
 ) -> dict[str, Array]:
-    return build(problem, basis, phi, sets, hold_jets=False).residuals(weights)
+    return build(problem, basis, phi, sets, materialise=False).residuals(weights)
 
 
 def _relative_residuals(
@@ -234,11 +234,11 @@ def _relative_residuals(
     on_unseen: bool,
 ) -> dict[str, Array]:
     if on_unseen:
-        sets = unseen(build(problem, basis, phi, points, hold_jets=False), sets)
+        sets = unseen(build(problem, basis, phi, points, materialise=False), sets)
     return relative_residuals(build(problem, basis, phi, sets, False, whole=True), weights)
 
 
-def judged(
+def check_residuals(
     problem: Problem, code: Array, measured: dict[str, Array] | None, limit: float | Array | None
 ) -> Array:
     """The status, where a condition does not hold although the solve went well. NaN does not hold."""

@@ -22,7 +22,7 @@ from .batching import whole
 from .implicit import constant
 from .layer import Outcome, weights_of
 from .residual import relative_residuals, unseen
-from .solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
+from .solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from .solvers import GaussNewton, LinearSolver
 from .system import build
 
@@ -91,8 +91,8 @@ def solve(
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
-      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured or judged, which
-      saves its time.
+      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured or
+      check_residuals, which saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
@@ -140,7 +140,7 @@ def solve(
     return replace(solution, seconds=jnp.asarray(time.perf_counter() - begun))
 
 
-def propose(
+def predict(
     problem: Problem,
     basis: Any,
     phi: Any = None,
@@ -149,15 +149,15 @@ def propose(
     key: PRNGKeyArray | None = None,
     throw: bool = True,
 ) -> Solution:
-    """The weights ω that the network itself proposes (`basis.weights(phi)`, or ones), with no solve.
+    """The weights ω that the network itself predicts (`basis.weights(phi)`, or ones), with no solve.
 
     What a soft model answers. The `Solution` is like any other, with the arguments of `solve`:
-    residuals are measured on the points, the status is `Status.GIVEN`, and the optimality, which
+    residuals are measured on the points, the status is `Status.PREDICTED`, and the optimality, which
     nothing has looked at, is NaN.
     """
-    require_problem(problem, "propose")
+    require_problem(problem, "predict")
     phi, points, _ = _placed(problem, basis, phi, points, key, jnp.float64)
-    found = _propose(problem, basis, phi, points)
+    found = _predict(problem, basis, phi, points)
     solution = Solution(Given.of(problem, basis, points), phi, **vars(found))
     return raise_failed(solution) if throw else solution
 
@@ -192,7 +192,7 @@ def _solve(
     # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
     with jax.default_matmul_precision("highest"):
         hold = solver.linear.direct
-        system = build(problem, basis, phi, points, hold_jets=hold)
+        system = build(problem, basis, phi, points, materialise=hold)
         found = weights_of(system, solver, initial)
         found = replace(found, residual=system.residuals(found.weights))
         if fresh is None:
@@ -200,18 +200,18 @@ def _solve(
         sets = unseen(system, fresh)
         check = build(problem, constant(basis), constant(phi), sets, hold, whole=True)
         measured = relative_residuals(check, constant(found.weights))
-        code = judged(problem, found.code, measured, limit)
+        code = check_residuals(problem, found.code, measured, limit)
         return replace(found, code=code, measured=measured)
 
 
 @eqx.filter_jit
-def _propose(problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...]) -> Outcome:
-    system = build(problem, basis, phi, points, hold_jets=False)
+def _predict(problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...]) -> Outcome:
+    system = build(problem, basis, phi, points, materialise=False)
     sizes = dict(system.plan.sizes)
-    weights = bases.proposed(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
+    weights = bases.predicted(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
     residual = system.residuals(weights)
     finite = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in (weights, *residual.values())]))
-    code = jnp.where(finite, int(Status.GIVEN), int(Status.NONFINITE_NETWORK))
+    code = jnp.where(finite, int(Status.PREDICTED), int(Status.NONFINITE_NETWORK))
     left, size = (jnp.linalg.norm(system.rows(w, "Enforce")) for w in (weights, jnp.zeros_like(weights)))
     violation = left / jnp.where(size > 0, size, 1.0)
     return Outcome(weights, code, jnp.asarray(0), jnp.asarray(jnp.nan), violation, residual)

@@ -68,7 +68,7 @@ class System(eqx.Module):
             for jets, fixed in zip(combined, self.offset, strict=True)
         ]
 
-    def fields_at_rest(self) -> list[dict[Entry, Float[Array, " _n"]]]:
+    def fields_at_zero(self) -> list[dict[Entry, Float[Array, " _n"]]]:
         """The same for ω = 0, without the products. Of jets that are held."""
         assert self.jets is not None
         if self.offset is not None:
@@ -228,10 +228,10 @@ def build(
     basis: Any,
     phi: Any,
     sets: tuple[Points, ...],
-    hold_jets: bool = True,
+    materialise: bool = True,
     whole: bool = False,
 ) -> System:
-    """The system for one φ. With `hold_jets=False` no n×N array is ever made.
+    """The system for one φ. With `materialise=False` no n×N array is ever made.
 
     With `whole`, all that any condition reads is evaluated in the interior too.
     """
@@ -249,7 +249,7 @@ def build(
     def fixed(coords: Any, wanted: Any, lattice: Any) -> dict:
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
-    held = tuple(each_set(problem, plan, sets, jets)) if hold_jets else None
+    held = tuple(each_set(problem, plan, sets, jets)) if materialise else None
     offset = tuple(each_set(problem, plan, sets, fixed)) if basis.offset is not None else None
     return System(problem, basis, phi, sets, plan, held, offset)
 
@@ -261,12 +261,12 @@ def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) 
     ]
     entries = tuple(tuple(sorted(entries)) for entries, _ in asked)
     sizes = bases.sizes(basis, problem.unknowns, len(names), phi)
-    judged = [
+    natures = [
         _is_affine(problem, c, reads, sets[problem.set_of(c)], phi)
         for c, reads in zip(problem.conditions, entries, strict=True)
     ]
-    affine = tuple(affine for affine, _ in judged)
-    curved = tuple(i for i, (_, curved) in enumerate(judged) if curved)
+    affine = tuple(affine for affine, _ in natures)
+    curved = tuple(i for i, (_, curved) in enumerate(natures) if curved)
     return Plan(entries, tuple(rows for _, rows in asked), affine, curved, tuple(sizes.items()))
 
 
@@ -276,7 +276,7 @@ def linearise(system: System, around: Float[Array, " N"] | None = None) -> Model
     weights = nothing if around is None else around
     if system.jets is None:
         return _linearise_free(system, weights)
-    fields = system.fields_at_rest() if around is None else system.fields(weights)
+    fields = system.fields_at_zero() if around is None else system.fields(weights)
     A, r = _dense_rows(system, fields, "Fit")
     C, c = _dense_rows(system, fields, "Enforce")
     E, D, most = None, None, _most_entries(system)
@@ -408,16 +408,16 @@ def _is_affine(
     energy."""
     rows = local(condition, problem.unknowns, problem.domain.names)
     where = jax.tree.map(lambda a: a[0], located(points))
-    at_rest = jnp.zeros(len(entries))
+    at_zero = jnp.zeros(len(entries))
 
     def of(vector: Float[Array, " k"]) -> Array:
         out = rows(dict(zip(entries, vector, strict=True)), where, phi)
         return out if condition.kind != "Energy" else out[0]
 
-    straight = is_affine(of, at_rest)
+    straight = is_affine(of, at_zero)
     if condition.kind != "Energy":
         return straight, False
-    return straight or is_affine(jax.grad(of), at_rest), not straight
+    return straight or is_affine(jax.grad(of), at_zero), not straight
 
 
 def _root(x: Float[Array, ""]) -> Float[Array, ""]:

@@ -99,7 +99,7 @@ def compile(
       Fewer than functions asks for the shortest weights (in the spread of the training answers) that
       satisfy them.
     - `at`: query points `(q, d)`, whose values every answer brings along.
-    - `route`: "all" fits all the points that `solve` would draw, plainly, in the place of chosen ones.
+    - `route`: "all" fits all the points that `solve` would draw, plainly, instead of chosen ones.
     - `dtype`: the precision of the steps' matrices; residuals are always in float64. `jnp.float32` is
       faster on a GPU and costs at most a step more.
 
@@ -152,11 +152,11 @@ def snapshots_of(
 ) -> Snapshots:
     """The snapshots of a trained basis on the first of its training φ.
 
-    `reduce` says that fewer functions will be asked for: a basis that does not allow it is refused
+    `reduce` says that fewer functions will be asked for: a basis that does not allow it is rejected
     before anything is solved. `progress` is that of `take_snapshots`.
     """
     if trained.experiment.method == "soft":
-        raise ValueError("a soft model proposes its weights and has nothing to solve for.")
+        raise ValueError("a soft model predicts its weights and has nothing to solve for.")
     problem = problem_of(trained.experiment)
     training = replace(trained.experiment.training, phis=count)
     phis = training_phis(replace(trained.experiment, training=training))
@@ -319,7 +319,7 @@ def _crease(front: FrontSnapshots, functions: int | None, route: Route, rules: R
 
 
 def _online(snapshots: Snapshots, crease: Crease | None) -> Snapshots:
-    """The snapshots with points that hold the front's combinations, in the place of all functions."""
+    """The snapshots with points that hold the front's combinations, instead of all functions."""
     if crease is None:
         return snapshots
     modes = np.asarray(crease.front.modes)

@@ -107,7 +107,7 @@ def parted(problem: Problem, orders: Orders) -> Problem:
 def parted_plan(
     problem: Problem, orders: Orders, sets: tuple[Points, ...], phi: Any, sizes: tuple[int, int]
 ) -> Plan:
-    """The plan of the conditions on v and h, which have so many functions."""
+    """The plan of the conditions on v and h, which have this many functions."""
     blank = tuple(
         _with(points, {_fold_at(place): jnp.zeros((len(points), len(order))) for place, order in here})
         for points, here in zip(sets, orders, strict=True)
@@ -150,7 +150,7 @@ def jets_in(
 
 
 def reduced(sets: tuple[Points, ...], modes: Any, orders: Orders) -> tuple[Points, ...]:
-    """The points with what is held of the front's combinations in the place of the functions."""
+    """The points with what is held of the front's combinations instead of the functions."""
     return tuple(
         _with(points, {held_at(place): np.asarray(points.data[held_at(place)]) @ modes
                        for place, _ in here})

@@ -36,9 +36,10 @@ def fit(
 def fit(problem: Any, basis: Any = None, optimiser: Any = None, **options: Any) -> Any:
     """Trains for a family of φ, without solution data from outside.
 
-    `fit(problem)` needs no network. It draws φ from the problem's law, solves them to a tolerance as
-    `pdecl.solve(problem, phi, tolerance=...)` does, takes the POD modes of these solutions for functions
-    and compiles them: as few as reach the tolerance on φ that were left out. Returns a `Compiled`.
+    `fit(problem)` needs no network. It draws φ from the problem's distribution, solves them to a
+    tolerance as `pdecl.solve(problem, phi, tolerance=...)` does, takes the POD modes of these solutions
+    for functions and compiles them: as few as reach the tolerance on φ that were left out. Returns a
+    `Compiled`.
 
     - `tolerance`: the mean relative L2 error that is wanted. - `budget`: seconds; what is reached when
       they are used up is returned, and says how good it is.

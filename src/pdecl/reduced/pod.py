@@ -168,7 +168,7 @@ def _factors(crease: Crease, phis: Any, values: Float[Array, "q r"]) -> Float[Ar
 
 
 def with_sizes(plan: Plan, modes: np.ndarray) -> Plan:
-    """The plan for combinations in the place of functions."""
+    """The plan for combinations instead of functions."""
     sizes, start = [], 0
     for unknown, size in plan.sizes:
         mine = np.any(modes[start : start + size] != 0, axis=0)

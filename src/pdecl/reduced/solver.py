@@ -15,11 +15,11 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
-from ..family.experiment import Experiment, law_of
+from ..family.experiment import Experiment, family_of
 from ..family.metrics import Summary
 from ..family.phi import shape_of
 from ..family.trained import Trained
-from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, judged, raise_failed
+from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..state.condition import require_limit
 from ..state.points import is_concrete
 from ..state.problem import Problem, inside
@@ -32,7 +32,7 @@ from .snapshots import rows_of, values_of
 from .statistics import FAR
 from .validation import listed, validate
 
-_NAMED = 5  # the most refused φ that a warning names
+_NAMED = 5  # the most rejected φ that a warning names
 
 
 class CompiledSolution(Solution):
@@ -105,10 +105,10 @@ class Compiled(Summarised):
     ) -> CompiledSolution:
         """The solution for one φ or a batch: an array, or a list of φ.
 
-        A φ that has NaN or the wrong length, or that the law's check refuses, does not disturb the
-        others: its status is "refused" (`Status.REFUSED`), its weights are NaN, and a warning says
+        A φ that has NaN or the wrong length, or that the family's check refuses, does not disturb the
+        others: its status is "rejected" (`Status.REJECTED`), its weights are NaN, and a warning says
         why. A φ far outside the training φ is answered, with a warning. `throw=True` raises at the
-        first failure, a ValueError for a φ that is refused; the default for one φ. A condition whose
+        first failure, a ValueError for a φ that is rejected; the default for one φ. A condition whose
         relative residual at the chosen points exceeds `residual_limit` does not hold, as in `solve`.
         """
         require_limit("a compiled solver", residual_limit)
@@ -124,19 +124,19 @@ class Compiled(Summarised):
         if not known:
             check = self.core.problem.check_many if batch else self.core.problem.check
             return self._solution(check(phi), batch, residual_limit)
-        phi, refused = self._screened(phi, batch)
-        refused = dict(sorted({**refused, **wrong}.items()))
-        if throw and refused:
-            number, why = next(iter(refused.items()))
-            raise ValueError(f"{_which(number, batch)} is refused: {why}.")
+        phi, rejected = self._validated(phi, batch)
+        rejected = dict(sorted({**rejected, **wrong}.items()))
+        if throw and rejected:
+            number, why = next(iter(rejected.items()))
+            raise ValueError(f"{_which(number, batch)} is rejected: {why}.")
         solution = self._solution(phi, batch, residual_limit)
-        if refused:
-            bad = np.isin(np.arange(np.size(solution.code)), list(refused)).reshape(solution.code.shape)
-            codes = jnp.where(bad, int(Status.REFUSED), solution.code)
+        if rejected:
+            bad = np.isin(np.arange(np.size(solution.code)), list(rejected)).reshape(solution.code.shape)
+            codes = jnp.where(bad, int(Status.REJECTED), solution.code)
             solution = eqx.tree_at(lambda s: s.code, solution, codes)
         if throw:
             raise_failed(solution)
-        _warn(solution, refused)
+        _warn(solution, rejected)
         return solution
 
     def at_points(self, points: Any) -> "Compiled":
@@ -171,8 +171,8 @@ class Compiled(Summarised):
         save(path, self.core, self.error, self.experiment, {**known, **(about or {})})
 
     @property
-    def law(self) -> Family | None:
-        return None if self.experiment is None else law_of(self.experiment)
+    def family(self) -> Family | None:
+        return None if self.experiment is None else family_of(self.experiment)
 
     @property
     def trained(self) -> Trained:
@@ -195,7 +195,7 @@ class Compiled(Summarised):
         values: Any = found.values
         if values is not None and len(core.problem.unknowns) == 1:
             values = values[core.problem.unknowns[0]]
-        code = judged(core.problem, found.code, found.measured, limit)
+        code = check_residuals(core.problem, found.code, found.measured, limit)
         outcome = vars(found) | {"code": code, "values": values}
         left = outcome.pop("left")
         if self.calibration is not None:
@@ -204,9 +204,9 @@ class Compiled(Summarised):
             outcome["error_estimate"] = jnp.where(usable, factor * left + least, jnp.inf)
         return CompiledSolution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
 
-    def _screened(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
-        """φ with NaN in the place of those that are refused, and why these are."""
-        law, shapes = self.law, _shapes(self.core)
+    def _validated(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
+        """φ with NaN instead of those that are rejected, and why these are."""
+        family, shapes = self.family, _shapes(self.core)
         whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
         try:
             checked = self.core.problem.check_many(jax.tree.map(np.nan_to_num, whole))
@@ -216,27 +216,27 @@ class Compiled(Summarised):
         good = np.ones(count, bool)
         for leaf in jax.tree.leaves(whole):
             good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
-        refused = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
-        if law is not None:
-            _, messages = validate(law, shape_of(shapes), whole)
-            refused |= {n: why for n, why in enumerate(messages) if why and n not in refused}
-        if refused:
-            bad = np.isin(np.arange(count), list(refused))
+        rejected = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
+        if family is not None:
+            _, messages = validate(family, shape_of(shapes), whole)
+            rejected |= {n: why for n, why in enumerate(messages) if why and n not in rejected}
+        if rejected:
+            bad = np.isin(np.arange(count), list(rejected))
             blank = lambda x: np.where(bad.reshape(-1, *[1] * (x.ndim - 1)), np.nan, x)
             whole = jax.tree.map(blank, whole)
         whole = jax.tree.map(jnp.asarray, whole)
-        return (whole if batch else jax.tree.map(lambda x: x[0], whole)), refused
+        return (whole if batch else jax.tree.map(lambda x: x[0], whole)), rejected
 
 
-def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
+def _warn(solution: CompiledSolution, rejected: Mapping[int, str]) -> None:
     where = lambda n: _which(int(n), solution.code.ndim > 0)
     codes, distances = np.atleast_1d(solution.code), np.atleast_1d(solution.distance)
-    lines = [f"{where(n)} is refused: {why}." for n, why in refused.items()]
+    lines = [f"{where(n)} is rejected: {why}." for n, why in rejected.items()]
     if len(lines) > _NAMED:
         lines[_NAMED:] = [f"… and {len(lines) - _NAMED} more."]
     failed: dict[Status, list[str]] = {}
     for n, status in enumerate(map(Status, codes.tolist())):
-        if status.failed and n not in refused:
+        if status.failed and n not in rejected:
             failed.setdefault(status, []).append(where(n))
     for status, numbers in failed.items():
         more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
@@ -245,9 +245,10 @@ def _warn(solution: CompiledSolution, refused: Mapping[int, str]) -> None:
     if far.size:
         worst = int(far[np.argmax(distances[far])])
         which = f"{far.size} φ are" if solution.code.ndim else "φ is"
+        number = f" (φ number {worst})" if solution.code.ndim else ""
         lines.append(
-            f"{which} outside the training law: distance {distances[worst]:.3g}, where 1 is the "
-            f"farthest of held-out training φ{f' (φ number {worst})' if solution.code.ndim else ''}. "
+            f"{which} outside the training distribution: distance {distances[worst]:.3g}, where 1 is "
+            f"the farthest of held-out training φ{number}. "
             "The stated error does not hold there; look at the residuals."
         )
     if lines:
@@ -259,7 +260,7 @@ def _which(number: int, batched: bool) -> str:
 
 
 def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
-    """One φ, as shapes: those of the law, or without one an array of as many numbers."""
+    """One φ, as shapes: those of the problem, or without any an array of as many numbers."""
     if problem.parameter is not None:
         return problem.phi_like
     return jax.ShapeDtypeStruct(like.shape, like.dtype)

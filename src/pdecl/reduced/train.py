@@ -1,4 +1,5 @@
-"""From a family to a compiled solver: solutions for φ of its law, as few of their modes as will do."""
+"""From a family to a compiled solver: solutions for φ of its distribution, as few of their modes as
+will do."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -96,7 +97,7 @@ def why_not(family: Family) -> str | None:
     """Why a family cannot be trained so; None where it can."""
     problem = family.problem()
     if problem.parameter is None:
-        return f"{family.name} has no law of φ to draw from, `parameter=lambda key: ...`"
+        return f"{family.name} has no distribution of φ to draw from, `parameter=lambda key: ...`"
     try:
         reading = read(problem, take(family.sample(SPLITS["train"].seed, 1), 0))
     except ValueError as error:
@@ -125,21 +126,21 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
 def _solutions(
     problem: Problem, family: Family, wanted: float, budget: float, tell: Tell
 ) -> tuple[list[Any], list[Adaptive]]:
-    """φ of the law and their solutions, until there are enough or the budget is used up; to a looser
-    tolerance where the first of them takes too long."""
+    """φ of the distribution and their solutions, until there are enough or the budget is used up; to a
+    looser tolerance where the first of them takes too long."""
     tolerance = _FINER * wanted
     begun = time.perf_counter()
     phis: list[Any] = []
     found: list[Adaptive] = []
     for number in range(_MOST):
         phi = take(family.sample(SPLITS["train"].seed, 1, number), 0)
-        judged = number < _FEWEST  # whether conditions contradict each other is seen in some
+        checked = number < _FEWEST  # whether conditions contradict each other is seen in some
         # The first is compiled for, and then says little of how long the others take.
         share = budget / (_FEWEST if found else 4)
-        one = _solved(problem, phi, tolerance, share, judged)
+        one = _solved(problem, phi, tolerance, share, checked)
         while len(found) < 2 and one.status.failed and tolerance < _LOOSEST:
             tolerance *= 10
-            one = _solved(problem, phi, tolerance, share, judged)
+            one = _solved(problem, phi, tolerance, share, checked)
         if one.error_estimate < 10 * tolerance:
             phis.append(phi)
             found.append(one)
@@ -160,16 +161,16 @@ def _solutions(
     if len(found) < _FEWEST:
         raise SolveError(
             Status.TOLERANCE_NOT_MET, "",
-            f"{len(found)} of {number + 1} φ of the law were solved to a tolerance of {tolerance:.1g} "
-            f"in {time.perf_counter() - begun:.0f} s; {_FEWEST} are needed: raise `tolerance` or "
-            f"`budget`. "
+            f"{len(found)} of {number + 1} φ of the distribution were solved to a tolerance of "
+            f"{tolerance:.1g} in {time.perf_counter() - begun:.0f} s; {_FEWEST} are needed: raise "
+            f"`tolerance` or `budget`. "
             f"{one.message}",
         )  # fmt: skip
     return phis, found
 
 
-def _solved(problem: Problem, phi: Any, tolerance: float, budget: float, judged: bool) -> Adaptive:
-    one = solve_to_tolerance(problem, phi, tolerance, budget, False, False, judged)
+def _solved(problem: Problem, phi: Any, tolerance: float, budget: float, checked: bool) -> Adaptive:
+    one = solve_to_tolerance(problem, phi, tolerance, budget, False, False, checked)
     assert isinstance(one, Adaptive)
     return one
 

@@ -18,13 +18,13 @@ def count_of(batch: Batch) -> int:
     return phis.count(batch) if isinstance(batch, Mapping) else len(batch)
 
 
-def validate(law: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], list[str]]:
+def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], list[str]]:
     """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing).
 
     `shape` is that of one φ, as `phi.shape_of` has it."""
     count = count_of(batch)
     try:
-        checked = law.check(_together(batch, shape))
+        checked = family.check(_together(batch, shape))
         if phis.count(checked) == count and phis.shape_of(phis.take(checked, 0)) == shape:
             return {place: phis.take(checked, place) for place in range(count)}, [""] * count
     except (TypeError, ValueError):  # one of them is bad, and which one is seen below
@@ -33,7 +33,7 @@ def validate(law: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], lis
     for place in range(count):
         try:
             one = phis.take(batch, place) if isinstance(batch, Mapping) else batch[place]
-            good[place] = _checked(law, shape, one)
+            good[place] = _checked(family, shape, one)
             messages.append("")
         except ValueError as error:
             messages.append(str(error).replace(f" ({numbered(np.zeros(1, int))})", ""))
@@ -49,7 +49,7 @@ def _together(batch: Batch, shape: Any) -> Any:
 
 
 def listed(phis: Sequence[Any], shape: tuple[int, ...]) -> tuple[np.ndarray, dict[int, str]]:
-    """A list of φ as one array, with NaN in the place of those of another shape, and what these are; or
+    """A list of φ as one array, with NaN instead of those of another shape, and what these are; or
     one φ that is a list of numbers."""
     if all(_axes(phi) < len(shape) for phi in phis):
         return np.asarray(phis, float), {}
@@ -74,10 +74,10 @@ def _axes(phi: Any) -> int:
         return 2
 
 
-def _checked(law: Family, shape: Any, phi: Any) -> Any:
+def _checked(family: Family, shape: Any, phi: Any) -> Any:
     if isinstance(phi, Exception):
         raise ValueError(str(phi))
-    checked = law.check(phi)
+    checked = family.check(phi)
     if phis.count(checked) != 1 or phis.shape_of(phis.take(checked, 0)) != shape:
-        raise ValueError(f"{law.phi_name} has shape {np.shape(phi)}; {shape} is needed")
+        raise ValueError(f"{family.phi_name} has shape {np.shape(phi)}; {shape} is needed")
     return phis.take(checked, 0)

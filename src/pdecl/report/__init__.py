@@ -251,7 +251,7 @@ def _introduction(results: Sequence[Result]) -> list[str]:
     return [
         f"From {words.counted(len(results), 'run', 'runs')}. A network proposes N functions. "
         "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "
-        "new φ. Soft: the network proposes ω itself, and the PDE is a penalty.",
+        "new φ. Soft: the network predicts ω itself, and the PDE is a penalty.",
         f"Written with {told}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
         "solvers for systems with hard constraints, ICLR 2023.",
     ]

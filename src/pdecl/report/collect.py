@@ -21,7 +21,7 @@ _SHORT = (
 
 
 def collect(run: Run) -> dict[str, Any]:
-    """A run as plain data: experiment, environment, evaluation and the watched rows of its history.
+    """A run as plain data: experiment, environment, evaluation and the metrics in its history.
 
     Of the numbers for each φ only the errors are kept, to four digits.
     """
@@ -41,7 +41,7 @@ def collect(run: Run) -> dict[str, Any]:
                 "seconds": history.seconds[-1] if history.seconds else None,
                 "compiling": history.compiling,
                 "steps_per_second": history.steps_per_second,
-                "watched": history.watched,
+                "metrics": history.metrics,
             },
         }
     )

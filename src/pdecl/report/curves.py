@@ -21,7 +21,7 @@ def learning_curves(
 ) -> Exhibit | None:
     """Both metrics against steps and against seconds, with the paper's figures as lines."""
     series = {
-        method: [result["history"]["watched"] for result in results if result["history"]["watched"]]
+        method: [result["history"]["metrics"] for result in results if result["history"]["metrics"]]
         for method, results in by_method.items()
     }
     series = {method: runs for method, runs in series.items() if runs}
@@ -45,9 +45,9 @@ def learning_curves(
         name=f"{name}-curves",
         title="Error and residual on unseen φ during training",
         figure=figure,
-        data={"watched": series, "paper": _paper(problem)},
+        data={"metrics": series, "paper": _paper(problem)},
         caption="Mean relative L2 error, and sum of squares of the PDE's residual over the grid's "
-        "interior, on the test φ that training watched. Hollow: before the first step. Seconds are of "
+        "interior, on the test φ that training monitored. Hollow: before the first step. Seconds are of "
         "training, compiling included, metrics not."
         + (" Dashed: the paper's figures, at the end of its training." if _paper(problem) else ""),
         alt=f"Log-log curves of {' and '.join(metrics)} against steps and seconds, for "
@@ -121,8 +121,8 @@ def _draw_metric(row: Any, metric: str, problem: str, series: dict[str, list]) -
         zero = place_of_zero(_column(series, key))
         for method, runs in series.items():
             alpha = 1.0 if len(runs) == 1 else 0.6
-            for watched in runs:
-                rows = [one for one in watched if metric in one]
+            for metrics in runs:
+                rows = [one for one in metrics if metric in one]
                 x, y = [_along(one, key) for one in rows], _numbers([one[metric] for one in rows])
                 curve(axis, x, y, zero, COLOURS[method], MARKERS[method], alpha=alpha)
         for method, value in _published(problem, metric).items():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..family.experiment import law_of
+from ..family.experiment import family_of
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
 from .exhibit import Exhibit
@@ -38,7 +38,7 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
     height = 2.75 if view.square else 2.35
     figure = new_figure(2.55 * len(target) + 1.3, height * len(rows) + 0.5)
     axes = figure.subplots(len(rows), len(target), squeeze=False, sharex=True)
-    figure.suptitle(law_of(run.experiment).heading, fontsize=12)
+    figure.suptitle(family_of(run.experiment).heading, fontsize=12)
     for row, (label, values, colours, scale) in zip(axes, rows, strict=True):
         images(figure, row, values, label, colours, scale, view)
     for number, top in enumerate(axes[0]):
@@ -72,7 +72,7 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
 
 def view_of(run: Run, target: np.ndarray) -> View:
     """Of arrays on the grid that the run was evaluated on."""
-    family = law_of(run.experiment)
+    family = family_of(run.experiment)
     standard = family.coordinates(family.sample(0, 1))
     counts = zip(family.solution_dims, target.shape[1:], strict=True)
     lines = {name: np.linspace(standard[name][0], standard[name][-1], count) for name, count in counts}

@@ -122,11 +122,11 @@ def interpolation_chart(name: str, study: dict[str, Any]) -> Exhibit:
     everywhere = ", ".join(words.percent(float(np.mean(grid["basis_everywhere"]))) for grid in grids)
     return Exhibit(
         name=f"{name}-interpolation",
-        title="The learned basis against cubic interpolation of the fitted points",
+        title="The learned basis against cubic interpolation of the collocation points",
         figure=figure,
         data=study,
         caption=f"The layer is fitted on {study['fitted']} points. Its solution is queried on finer "
-        "grids, or its values at the fitted points are interpolated there (piecewise cubic, C¹, "
+        "grids, or its values at the collocation points are interpolated there (piecewise cubic, C¹, "
         f"Clough–Tocher, SciPy). Measured at the nodes inside the points' convex hull ({inside} of the "
         f"grid); the basis at all nodes: {everywhere}. Faint: each of {study['phis']} test φ; strong: "
         "their mean.",

@@ -7,7 +7,7 @@ ICLR 2023: 1000 training φ, 50 unseen ones. The numbers themselves stand with e
 from ..family import Reported
 from .words import installed
 
-# Until the soft model's best error the hard one needs so many times fewer steps, and less time.
+# Until the soft model's best error the hard one needs this many times fewer steps, and less time.
 FEWER_STEPS, LESS_TIME = 100, 10
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..family.experiment import Experiment, completed
 from ..family.presets import preset
 from ..support.files import replacing
+from ..train.history import with_metrics
 from . import words
 from .collect import FORMAT, collect
 from .paper import FEWER_STEPS, LESS_TIME, reported
@@ -44,7 +45,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         if found["format"] != FORMAT:
             raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
         # A setting that came later has its default in a file from before.
-        return {**found, "experiment": completed(found["experiment"])}
+        history = with_metrics(found["history"])
+        return {**found, "experiment": completed(found["experiment"]), "history": history}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 
@@ -129,7 +131,7 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         if ratio > 1 and (errors := row.last_half):
             halfway, at_end = map(words.percent, errors)
             text += f"; over the last half of {words.steps(row.steps)} steps it went from {halfway} to "
-            text += f"{at_end}, on the φ that training watched"
+            text += f"{at_end}, on the φ that training monitored"
         if failures := row.failures():
             told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
             text += f"; solves that failed: {told}"
@@ -147,7 +149,7 @@ def _race_table(here: Sequence[Result]) -> str:
         return "Hard against soft: there are no hard and soft runs of one preset to compare."
     about = (
         "Hard against soft: steps and seconds until the soft model's best error, on the φ that training "
-        f"watched (the paper: {FEWER_STEPS} times fewer steps, {LESS_TIME} times less time)."
+        f"monitored (the paper: {FEWER_STEPS} times fewer steps, {LESS_TIME} times less time)."
     )
     return about + "\n\n" + _markdown_table(["preset", *words.RACE], lines)
 

@@ -24,16 +24,16 @@ import numpy as np
 from ..family import SPLITS, Family, record
 from ..family import dataset as datasets
 from ..family.dataset import Dataset
-from ..family.evaluate import Evaluation, evaluate, watcher
+from ..family.evaluate import Evaluation, evaluate, metrics_on
 from ..family.experiment import (
     Experiment,
     basis_of,
     completed,
+    family_of,
     from_dict,
     full_grid,
-    judge_of,
     keys_of,
-    law_of,
+    loss_problem_of,
     optimiser_of,
     problem_of,
     training_phis,
@@ -118,7 +118,7 @@ def train(
     *,
     cache: str | os.PathLike[str] | None = None,
     count: int | None = None,
-    watches: int = 20,
+    metrics_count: int = 20,
     checkpoint_every: int = 0,
     progress: bool = True,
     word: str | None = None,
@@ -127,7 +127,7 @@ def train(
     """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
 
     - `cache`: keeps test data for the next run. `count`: how many test φ, all 50 without it.
-    - `seconds`: ends the training after so many, if its steps are not done before.
+    - `seconds`: ends the training after this many, if its steps are not done before.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     - `word`: what the user called the problem, a file say, so that the run finds it again.
     """
@@ -150,12 +150,12 @@ def train(
         batch=experiment.training.batch,
         phis=training_phis(experiment),
         mean=experiment.training.mean,
-        judge=judge_of(experiment),
-        fitted_too=experiment.training.fitted_too,
+        loss_problem=loss_problem_of(experiment),
+        include_collocation=experiment.training.include_collocation,
         solver=training_solver_of(experiment),
         single=experiment.training.single,
-        watch=watcher(start, datasets.take(data, experiment.training.watched)),
-        watches=watches,
+        metrics=metrics_on(start, datasets.take(data, experiment.training.metrics_phis)),
+        metrics_count=metrics_count,
         checkpoints=Checkpoints(folder / "checkpoints", every),
         progress=progress,
         seconds=seconds,
@@ -247,7 +247,7 @@ def assess(
     trained: Trained, folder: Path, data: Dataset, progress: bool = True, bound: bool = False
 ) -> Evaluation:
     """Evaluates on test data and writes it beside the model."""
-    with counting_bar(f"evaluating {trained.law.name}", data.count, progress) as tell:
+    with counting_bar(f"evaluating {trained.family.name}", data.count, progress) as tell:
         found, fields = evaluate(trained, data, tell, bound)
     about: dict[str, Any] = {"count": data.count, "origin": data.origin, "device": device()}
     if trained.answer is not None:
@@ -279,16 +279,16 @@ def standard_data(
     grid: int | None = None,
 ) -> Dataset:
     """The split "test" with its references; for a φ on a grid, on the experiment's by default."""
-    law = law_of(experiment, full_grid(experiment))
+    family = family_of(experiment, full_grid(experiment))
     split = SPLITS["test"]
     count = split.count if count is None else count
-    with counting_bar(f"reference solutions of {law.name}", count, progress) as tell:
+    with counting_bar(f"reference solutions of {family.name}", count, progress) as tell:
         if cache is None:
-            data = datasets.build(law, split.seed, count, truth, tell)
+            data = datasets.build(family, split.seed, count, truth, tell)
         else:
-            data = datasets.cached(law, split.seed, count, cache, truth, tell)
+            data = datasets.cached(family, split.seed, count, cache, truth, tell)
     grid = grid or experiment.grid
-    return data if grid in (None, law.grid_of(data.phi)) else datasets.on_grid(data, grid)
+    return data if grid in (None, family.grid_of(data.phi)) else datasets.on_grid(data, grid)
 
 
 def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Computations with trained models that a report shows: each returns plain numbers and arrays.
 
 used_points     errors and residuals where the layer was fitted and where it was not
-interpolation   querying the basis against cubic interpolation of its values at the fitted points
+interpolation   querying the basis against cubic interpolation of its values at the collocation points
 trade_off       time and error over the number of functions and of points
 """
 
@@ -19,7 +19,7 @@ from scipy.interpolate import CloughTocher2DInterpolator
 from ..basis.grid import subsample
 from ..family import SPLITS, Family
 from ..family import phi as phis_of
-from ..family.experiment import law_of, solver_of, stated, training_phis
+from ..family.experiment import family_of, solver_of, stated, training_phis
 from ..family.metrics import relative_l2
 from ..family.trained import Trained, as_fields, nodes_of
 from ..layer.solution import Solution, each
@@ -58,15 +58,15 @@ class Effort:
 def used_points(run: Run, effort: Effort) -> dict[str, Any]:
     """Pointwise errors and residuals at grid nodes used by the layer and at the others."""
     trained = run.trained()
-    law, problem = trained.law, trained.problem()
+    family, problem = trained.family, trained.problem()
     side = effort.side
     nodes = np.asarray(problem.domain.mesh(side, side))
     used = np.zeros(len(nodes), bool)
     used[np.random.default_rng(0).choice(len(nodes), effort.used, replace=False)] = True
     points = (Points(nodes[used]), *problem.draw(trained.size)[1:])
-    phis = law.sample(SPLITS["test"].seed, effort.shown)
+    phis = family.sample(SPLITS["test"].seed, effort.shown)
     solution = trained.solve(phis, points=points, throw=False)
-    errors = np.abs(np.asarray(solution(nodes)) - _exact(law, phis, side))
+    errors = np.abs(np.asarray(solution(nodes)) - _exact(family, phis, side))
     residuals = np.abs(np.asarray(_pointwise(solution, Points(nodes))))
     return {
         "phis": effort.shown,
@@ -77,13 +77,13 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
     }
 
 
-def _exact(law: Family, phis: Any, side: int) -> np.ndarray:
+def _exact(family: Family, phis: Any, side: int) -> np.ndarray:
     """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`."""
-    assert law.exact is not None
-    domain = stated(law).domain
+    assert family.exact is not None
+    domain = stated(family).domain
     axes = [np.linspace(low, high, side) for low, high in domain.bounds]
     members = (phis_of.take(phis, number) for number in range(phis_of.count(phis)))
-    return np.stack([law.exact(phi, axes).ravel() for phi in members])
+    return np.stack([family.exact(phi, axes).ravel() for phi in members])
 
 
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
@@ -97,7 +97,7 @@ def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     problem = Problem(whole.domain, inside, whole.parameter, whole.unknowns)
 
     def one(_: Any, basis: Any, __: Any, phi: Any, weights: Array) -> Array:
-        system = build(problem, basis, phi, (points,), hold_jets=False)
+        system = build(problem, basis, phi, (points,), materialise=False)
         fields = system.fields(weights)
         return jnp.sqrt(sum(jnp.sum(system.values(i, fields) ** 2, axis=1) for i in range(len(inside))))
 
@@ -112,15 +112,15 @@ def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
     points, since nothing can be interpolated outside; the basis also at all nodes.
     """
     trained = run.trained()
-    law = trained.law
-    phis = law.sample(SPLITS["test"].seed, effort.shown)
+    family = trained.family
+    phis = family.sample(SPLITS["test"].seed, effort.shown)
     solution = trained.solve(phis, throw=False)
     fitted = np.unique(np.concatenate([np.asarray(one.coords) for one in solution.points]), axis=0)
     at_fitted = np.asarray(solution(fitted))
     grids = []
     for side in effort.grids:
         mesh = solution.problem.domain.mesh(side, side)
-        truth = _exact(law, phis, side)
+        truth = _exact(family, phis, side)
         queried = np.asarray(solution(mesh))
         cubic = CloughTocher2DInterpolator(fitted, at_fitted.T)(np.asarray(mesh)).T
         inside = np.isfinite(cubic).all(axis=0)
@@ -167,7 +167,7 @@ def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
     wanted = min(effort.snapshots, 2 * trained.size)
     phis = training_phis(replace(experiment, training=replace(experiment.training, phis=wanted)))
     assert phis is not None
-    problem = trained.problem(phis.shape[-1] if trained.law.on_grid else None)
+    problem = trained.problem(phis.shape[-1] if trained.family.on_grid else None)
     call = _compiled(trained, problem, problem.draw(trained.size))
     weights: list[np.ndarray] = []
     began = time.perf_counter()
@@ -203,8 +203,8 @@ class _Setting:
 
 def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, Any, np.ndarray]]:
     """Where the layer is solved, with test φ and their solutions there."""
-    law = law_of(run.experiment)
-    if law.on_grid:
+    family = family_of(run.experiment)
+    if family.on_grid:
         phis, targets = (np.asarray(run.fields[name], float) for name in ("phi", "target"))
         sides = [
             (phis.shape[-1] - 1) // stride + 1
@@ -213,8 +213,8 @@ def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, Any, np.ndarray]
         ]
         sides = [side for side in sides if side >= 9]
         return [(_Setting(grid=side), subsample(phis, side), subsample(targets, side)) for side in sides]
-    phis = law.sample(SPLITS["test"].seed, effort.phis)
-    targets = law.reference(phis)
+    phis = family.sample(SPLITS["test"].seed, effort.phis)
+    targets = family.reference(phis)
     return [(_Setting(ratio=ratio), phis, targets) for ratio in effort.ratios]
 
 
@@ -264,7 +264,7 @@ def _placed(
 
 
 def _together(trained: Trained, effort: Effort) -> int:
-    return 1 if trained.law.on_grid else min(10, effort.phis)
+    return 1 if trained.family.on_grid else min(10, effort.phis)
 
 
 def _seconds(call: Callable[[Any], Solution], given: Any) -> float:

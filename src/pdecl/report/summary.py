@@ -97,17 +97,17 @@ class Row:
 
     @property
     def last_half(self) -> tuple[float, float] | None:
-        """The error on the watched φ halfway through the first run's steps, and at their end."""
-        watched = _errors(self.results[0])
-        before = [row for row in watched if 0 < row["step"] <= watched[-1]["step"] / 2]
-        return (_number(before[-1]["error"]), _number(watched[-1]["error"])) if before else None
+        """The error on the monitored φ halfway through the first run's steps, and at their end."""
+        metrics = _errors(self.results[0])
+        before = [row for row in metrics if 0 < row["step"] <= metrics[-1]["step"] / 2]
+        return (_number(before[-1]["error"]), _number(metrics[-1]["error"])) if before else None
 
     def failures(self) -> dict[str, int]:
         """How many solves over all seeds ended in a way that is not plainly solved."""
         counts: dict[str, int] = {}
         for result in self.results:
             for status, count in result["evaluation"].get("statuses", {}).items():
-                if status not in ("SOLVED", "GIVEN", "OVERDETERMINED"):
+                if status not in ("SOLVED", "PREDICTED", "GIVEN", "OVERDETERMINED"):  # 0.1: GIVEN
                     counts[status] = counts.get(status, 0) + count
         return counts
 
@@ -183,10 +183,10 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
     found = []
     for slow in soft:
         rival = min(hard, key=lambda fast: _unlike(fast, slow), default=None)
-        watched = _errors(slow)
-        if rival is None or not watched or not _errors(rival):
+        metrics = _errors(slow)
+        if rival is None or not metrics or not _errors(rival):
             continue
-        best = min(_number(row["error"]) for row in watched)
+        best = min(_number(row["error"]) for row in metrics)
         if not math.isfinite(best):
             continue
         reached = _first(slow, best)
@@ -217,7 +217,7 @@ def _unlike(one: Result, other: Result) -> tuple[bool, bool, float]:
 
 
 def _errors(result: Result) -> list[Mapping[str, float]]:
-    return [row for row in result["history"]["watched"] if "error" in row]
+    return [row for row in result["history"]["metrics"] if "error" in row]
 
 
 def _first(result: Result, error: float) -> Moment | None:

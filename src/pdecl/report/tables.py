@@ -34,7 +34,7 @@ def against_soft(results: Sequence[Result]) -> Table | None:
         return None
     caption = (
         "Hard against soft: steps and seconds of training until the soft model's best error on the "
-        f"watched φ was first met (the paper: {FEWER_STEPS}× fewer steps, {LESS_TIME}× less time)."
+        f"monitored φ was first met (the paper: {FEWER_STEPS}× fewer steps, {LESS_TIME}× less time)."
     )
     return Table(caption, ["problem", "preset", *words.RACE], lines)
 

@@ -1,4 +1,4 @@
-"""A problem: a domain, the conditions on its unknowns, and the law of its parameter."""
+"""A problem: a domain, the conditions on its unknowns, and the distribution of its parameter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,8 +30,8 @@ class Problem(Summarised, eqx.Module):
 
     - `domain`: a `Box` of named coordinates.
     - `conditions`: `Fit`, `Enforce` and `Energy` conditions, in any number and mixture.
-    - `parameter`: the law of φ, a function `key -> phi` of any pytree. Needed for training; it also
-      says what shape a φ must have. Left out: the problem takes any φ, or None.
+    - `parameter`: the distribution of φ, a function `key -> phi` of any pytree. Needed for training; it
+      also says what shape a φ must have. Left out: the problem takes any φ, or None.
     - `unknowns`: the names of the unknowns. With one, conditions get its jet; with several, an object
       with a jet for each: `w.u.d("x")`.
     """
@@ -43,7 +43,7 @@ class Problem(Summarised, eqx.Module):
     # Which of `sets()` each condition holds on. Found once: inside `jit` points that are one object here
     # are several.
     places: tuple[int, ...] = eqx.field(static=True)
-    # One φ as shapes; None without a law. Found once: a trace of the law takes longer than many a solve.
+    # One φ as shapes; None without `parameter`. Found once: tracing it takes longer than many a solve.
     phi_like: Any
 
     def __init__(
@@ -134,8 +134,8 @@ class Problem(Summarised, eqx.Module):
         if isinstance(self.domain, Domain):
             dim = self.domain.shape.dim
             ranges = [f"{', '.join(self.domain.names[:dim])} in {self.domain.shape!r}", *ranges[dim:]]
-        law = "any: there is no law" if self.parameter is None else in_words(self.phi_like)
-        rows = [("domain", ", ".join(ranges)), ("φ", law), ("conditions", Table(header, table))]
+        like = "any" if self.parameter is None else in_words(self.phi_like)
+        rows = [("domain", ", ".join(ranges)), ("φ", like), ("conditions", Table(header, table))]
         return Summary(f"Problem for {', '.join(self.unknowns)}", rows)
 
     def plot(self, ax: Any = None, size: int = 200) -> Any:
@@ -161,9 +161,11 @@ class Problem(Summarised, eqx.Module):
         return tuple(c.name or f"{c.kind} {i}" for i, c in enumerate(self.conditions))
 
     def sample(self, key: PRNGKeyArray, count: int) -> Any:
-        """`count` parameters drawn from the law, stacked along a first axis."""
+        """`count` parameters drawn from the distribution, stacked along a first axis."""
         if self.parameter is None:
-            raise ValueError("this Problem has no law: state it with `parameter=lambda key: ...`.")
+            raise ValueError(
+                "this Problem has no distribution of φ: state it with `parameter=lambda key: ...`."
+            )
         require_key(key, "sample")
         require_count("sample: `count`", count)
         return jax.vmap(self.parameter)(jr.split(key, count))
@@ -182,22 +184,22 @@ class Problem(Summarised, eqx.Module):
 
     def _checked(self, phi: Any, axes: int) -> Any:
         phi = jax.tree.map(_number, phi)
-        law = self.phi_like
-        if law is not None and str(jax.tree.structure(law)) != str(jax.tree.structure(phi)):
-            raise ValueError(f"phi is {in_words(phi)}; {_wanted(law, phi)}")
+        like = self.phi_like
+        if like is not None and str(jax.tree.structure(like)) != str(jax.tree.structure(phi)):
+            raise ValueError(f"phi is {in_words(phi)}; {_wanted(like, phi)}")
         for leaf in jax.tree.leaves(phi):
             if is_concrete(leaf) and not np.all(np.isfinite(leaf)):
                 raise ValueError("phi has entries that are NaN or infinite.")
             if leaf.ndim < axes:
                 raise ValueError("phi: every array needs a first axis, one φ each; found one number.")
-        if law is None:
+        if like is None:
             return phi
-        leaves = jax.tree_util.tree_leaves_with_path(law)
+        leaves = jax.tree_util.tree_leaves_with_path(like)
         for (path, want), have in zip(leaves, jax.tree.leaves(phi), strict=True):
             if have.shape[axes:] != want.shape:
                 raise ValueError(
-                    f"phi{jax.tree_util.keystr(path)} is {in_words(have)}, but by the problem's law it "
-                    f"is {in_words(want)}"
+                    f"phi{jax.tree_util.keystr(path)} is {in_words(have)}, but by the problem's "
+                    f"distribution it is {in_words(want)}"
                     + (", after a first axis for the batch." if axes else f". {MANY}")
                 )
         return phi
@@ -354,32 +356,32 @@ def _number(leaf: Any) -> Any:
     return number
 
 
-def _wanted(law: Any, phi: Any) -> str:
+def _wanted(like: Any, phi: Any) -> str:
     """What the problem's φ is, and how this one differs from it."""
-    words = f"by the problem's law it is {in_words(law)}"
+    words = f"by the problem it is {in_words(like)}"
     if phi is None:
         return f"{words}: pass one, solve(problem, basis, phi)."
-    if isinstance(law, dict) and isinstance(phi, dict):
-        parts = [f"{key!r} is missing" for key in law if key not in phi]
-        parts += [f"{key!r} is not known" for key in phi if key not in law]
+    if isinstance(like, dict) and isinstance(phi, dict):
+        parts = [f"{key!r} is missing" for key in like if key not in phi]
+        parts += [f"{key!r} is not known" for key in phi if key not in like]
         return f"{words}{': ' if parts else ''}{', '.join(parts)}."
-    if isinstance(phi, list | tuple) and hasattr(law, "shape"):
+    if isinstance(phi, list | tuple) and hasattr(like, "shape"):
         return f"{words}: write jnp.asarray(phi)."
     return f"{words}."
 
 
 def _shapes_of(parameter: Any) -> Any:
     """One φ as shapes."""
-    law = "the law of φ (`parameter`)"
+    what = "the distribution of φ (`parameter`)"
     if not callable(parameter):
         raise TypeError(
             f"Problem: `parameter` must be a function key -> φ; found {found(parameter)}. Numbers go to "
             "`solve`, or to `fit` as `phis=`."
         )
-    require_arguments(f"Problem: {law}", parameter, ("key",))
-    like = ask(f"Problem: {law}", jax.eval_shape, parameter, jr.key(0))
+    require_arguments(f"Problem: {what}", parameter, ("key",))
+    like = ask(f"Problem: {what}", jax.eval_shape, parameter, jr.key(0))
     if any(jnp.issubdtype(leaf.dtype, jnp.complexfloating) for leaf in jax.tree.leaves(like)):
-        raise TypeError(f"Problem: {law} must return real numbers; found complex ones.")
+        raise TypeError(f"Problem: {what} must return real numbers; found complex ones.")
     return like
 
 

@@ -1,23 +1,20 @@
 """Answers for any number of φ, a batch in memory at a time, written as they come.
 
 trained = pdecl.load(name)
-with open_phi("many.h5", trained.law) as source:
+with open_phi("many.h5", trained.family) as source:
     query = ask(trained, source.shape, grid=(201, 101), derivatives=["x"])
     summary = solve_stream(trained, source, "answers.h5", query)
 
-In the place of `trained`, a solver from `pdecl.load` answers as well.
+Instead of `trained`, a solver from `pdecl.load` answers as well.
 """
 
-from .answers import Answering as Answering
 from .answers import Answers as Answers
+from .answers import Predictor as Predictor
 from .answers import trained_of as trained_of
-from .demand import Bounds as Bounds
-from .demand import Demand as Demand
-from .demand import kind_of as kind_of
-from .novelty import FAR as FAR
-from .novelty import Novelty as Novelty
+from .distance import FAR as FAR
+from .distance import MahalanobisDistance as MahalanobisDistance
+from .phi import FromDistribution as FromDistribution
 from .phi import FromItems as FromItems
-from .phi import FromLaw as FromLaw
 from .phi import FromRows as FromRows
 from .phi import Source as Source
 from .phi import open_phi as open_phi
@@ -30,7 +27,10 @@ from .stream import require_memory as require_memory
 from .stream import solve_stream as solve_stream
 from .stream import stream_of as stream_of
 from .stream import usual_batch as usual_batch
-from .tally import BoundTally as BoundTally
-from .tally import Tally as Tally
-from .tally import status_name as status_name
-from .tally import usable as usable
+from .summary import BoundSummary as BoundSummary
+from .summary import StreamSummary as StreamSummary
+from .summary import status_name as status_name
+from .summary import usable as usable
+from .target import Bounds as Bounds
+from .target import ErrorTarget as ErrorTarget
+from .target import kind_of as kind_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..family import SPLITS
 from ..family import phi as phis
-from ..family.experiment import law_of
+from ..family.experiment import family_of
 from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
@@ -20,23 +20,23 @@ from ..reduced import Compiled
 from ..reduced.validation import Batch, count_of, validate
 from ..state.problem import Problem
 from ..support.status import Status
-from .asked import FOUND, AskedCompiled, AskedLayer, asked, values_at
-from .demand import Bounds, Demand, judged
-from .novelty import novelty_of
+from .distance import distance_of
 from .phi import Source
+from .queries import FOUND, CompiledQuery, LayerQuery, asked, values_at
 from .query import Query
-from .tally import usable
+from .summary import usable
+from .target import Bounds, ErrorTarget, check_bounds
 
 
 @dataclass(frozen=True)
 class Answers:
     """What is known of φ number `start` and those after it.
 
-    - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was refused.
+    - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was rejected.
     - `codes`: of `Status`. `messages`: what is wrong, "" for nothing.
-    - `residual`: for each condition, as in `Solution`. `distance`: see `Novelty`.
+    - `residual`: for each condition, as in `Solution`. `distance`: see `MahalanobisDistance`.
     - `bounds`: of the errors, where they were asked for.
-    - `phi`: the arrays of φ by name; NaN for one that was refused.
+    - `phi`: the arrays of φ by name; NaN for one that was rejected.
     """
 
     start: int
@@ -54,11 +54,11 @@ class Answers:
         return self.start + len(self.codes)
 
 
-class Answering:
+class Predictor:
     """A trained basis, or a compiled solver, that answers batches of φ of one shape by one function.
 
-    Short batches are filled up, and φ that the law's check refuses replaced, by a φ of the training law,
-    whose answer is thrown away: one compilation, and no bad φ in reach of a good one.
+    Short batches are filled up, and φ that the family's check refuses replaced, by a φ of the training
+    distribution, whose answer is thrown away: one compilation, and no bad φ in reach of a good one.
     """
 
     def __init__(
@@ -67,62 +67,62 @@ class Answering:
         shape: Any,
         query: Query,
         batch: int,
-        demand: Demand | None = None,
+        target: ErrorTarget | None = None,
         residual_limit: float = RESIDUAL_LIMIT,
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
         _require_grid(model, shape)
         self.model, self.trained = model, trained_of(model)
-        self.shape, self.query, self.batch, self.demand = shape, query, batch, demand
+        self.shape, self.query, self.batch, self.target = shape, query, batch, target
         self.residual_limit = residual_limit
         self.problem = problem_for(model, shape)
-        self.law = law_of(self.trained.experiment, _grid(self.trained, shape))
-        some = self.law.sample(SPLITS["train"].seed, 1)
+        self.family = family_of(self.trained.experiment, _grid(self.trained, shape))
+        some = self.family.sample(SPLITS["train"].seed, 1)
         self.stand_in = phis.take(some, 0)
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         self.ask = asked(model, self.problem, self.points, query, residual_limit)
-        self.novelty = novelty_of(self.law)
+        self.distance = distance_of(self.family)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
-        good, messages = validate(self.law, self.shape, batch)
+        good, messages = validate(self.family, self.shape, batch)
         phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
-        side = self.law.grid_of(phi) if self.demand is not None else None
+        side = self.family.grid_of(phi) if self.target is not None else None
         found = jax.device_get(_answer(self.ask, phi, side))
         count = count_of(batch)
-        refused = np.asarray([place not in good for place in range(count)])
+        rejected = np.asarray([place not in good for place in range(count)])
         bounds = None
-        if self.demand is not None:
-            bounds, better = judged(
-                self.trained, self._solution(phi, found), self.demand, found["nodes"], list(good)
+        if self.target is not None:
+            bounds, better = check_bounds(
+                self.trained, self._solution(phi, found), self.target, found["nodes"], list(good)
             )
             for place, solution in better.items():
                 _replace(found, place, solution, self.query)
-            bounds = bounds.of(count, refused)
-        blank = lambda values: np.where(refused.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
-        codes = np.where(refused, Status.REFUSED, found["code"][:count])
+            bounds = bounds.of(count, rejected)
+        blank = lambda values: np.where(rejected.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
+        codes = np.where(rejected, Status.REJECTED, found["code"][:count])
         messages = [
             message or _words(int(code), self.problem, found["measured"], place)
             for place, (message, code) in enumerate(zip(messages, codes, strict=True))
         ]
-        if bounds is not None and self.demand is not None:
+        if bounds is not None and self.target is not None:
             messages = [
-                message or self.demand.complaint(float(relative))
+                message or self.target.violation(float(relative))
                 for message, relative in zip(messages, bounds.relative, strict=True)
             ]
         return Answers(
             start=start,
             values={name: blank(self.query.arrange(u[:count])) for name, u in found["values"].items()},
             codes=codes.astype(np.int8),
-            iterations=np.where(refused, 0, found["iterations"][:count]).astype(np.int32),
+            iterations=np.where(rejected, 0, found["iterations"][:count]).astype(np.int32),
             residual={name: blank(r[:count]) for name, r in found["residual"].items()},
-            distance=blank(self.novelty(phis.take(phi, slice(0, count)))),
+            distance=blank(self.distance(phis.take(phi, slice(0, count)))),
             messages=messages,
             bounds=bounds,
             phi={
                 name: blank(np.asarray(array[:count], float))
-                for name, array in phis.columns(phi, self.law.phi_name).items()
+                for name, array in phis.columns(phi, self.family.phi_name).items()
             },
         )
 
@@ -139,15 +139,15 @@ class Answering:
 
 
 @eqx.filter_jit
-def _answer(ask: AskedLayer | AskedCompiled, phi: Any, side: int | None) -> dict[str, Any]:
-    """All about a batch. With `side` also u at the nodes of φ's grid, of so many a side, for which the
-    network need not run again here."""
+def _answer(ask: LayerQuery | CompiledQuery, phi: Any, side: int | None) -> dict[str, Any]:
+    """All about a batch. With `side` also u at the nodes of φ's grid, with this many nodes a side, for
+    which the network need not run again here."""
     outcome, values, nodes = ask(phi, side)
     return {"values": values, "nodes": nodes, **outcome}
 
 
 def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query) -> None:
-    """Puts the answer of a refined φ, a batch of one, in the place of what was found at first."""
+    """Puts the answer of a refined φ, a batch of one, instead of what was found at first."""
     new = values_at(solution, query.coords, query.derivatives)
     for group, values in (("values", new), ("residual", solution.residual)):
         found[group] = {name: _with(found[group][name], place, values[name]) for name in values}
@@ -162,7 +162,7 @@ def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
 
 
 def trained_of(model: Trained | Compiled) -> Trained:
-    """The trained basis behind a model: its law, its functions, its bounds."""
+    """The trained basis behind a model: its distribution, its functions, its bounds."""
     return model.trained if isinstance(model, Compiled) else model
 
 

@@ -1,4 +1,5 @@
-"""Where φ come from: files, standard input, arrays, the law itself. All give them a few at a time."""
+"""Where φ come from: files, standard input, arrays, the distribution itself. All give them a few at a
+time."""
 
 import hashlib
 import itertools
@@ -44,34 +45,34 @@ class Source(Protocol):
         ...
 
 
-class FromLaw:
-    """φ number 0 … count − 1 of a seed of the law."""
+class FromDistribution:
+    """φ number 0 … count − 1 of a seed."""
 
-    def __init__(self, law: Family, seed: int, count: int):
-        self.law, self.seed, self.count = law, seed, count
-        self.shape = phis.shape_of(phis.take(law.sample(seed, 1), 0))
-        self.identity = {"law": describe(law), "seed": seed, "count": count}
+    def __init__(self, family: Family, seed: int, count: int):
+        self.family, self.seed, self.count = family, seed, count
+        self.shape = phis.shape_of(phis.take(family.sample(seed, 1), 0))
+        self.identity = {"family": describe(family), "seed": seed, "count": count}
 
     def batches(self, start: int, size: int) -> Iterator[Batch]:
         for begin in range(start, self.count, size):
-            yield self.law.sample(self.seed, min(size, self.count - begin), begin)
+            yield self.family.sample(self.seed, min(size, self.count - begin), begin)
 
 
 class FromRows:
     """φ that are the rows of an array: anything with `shape` and slices (NumPy, HDF5, memory maps)."""
 
-    def __init__(self, rows: Any, law: Family, name: str = "phi"):
-        axes = len(phi_like(law).shape)
+    def __init__(self, rows: Any, family: Family, name: str = "phi"):
+        axes = len(phi_like(family).shape)
         self._one = len(rows.shape) == axes
         shape = (1, *rows.shape) if self._one else tuple(rows.shape)
         if len(shape) != axes + 1 or 0 in shape:
             raise ValueError(
-                f"{name} has shape {tuple(rows.shape)}; for {law.name} it needs {axes} axes "
-                f"({', '.join(law.phi_axes[law.phi_name])}) for one φ, and one more before them for "
-                "many."
+                f"{name} has shape {tuple(rows.shape)}; for {family.name} it needs {axes} "
+                f"axes ({', '.join(family.phi_axes[family.phi_name])}) for one φ, and one more before "
+                "them for many."
             )
         self._rows, self.count, self.shape = rows, shape[0], shape[1:]
-        _require_shape(law, self.shape, name)
+        _require_shape(family, self.shape, name)
         ends = [self._read(0, 1), self._read(self.count - 1, self.count)]
         self.identity = {"count": self.count, "shape": list(self.shape), "ends": _digest(ends)}
 
@@ -86,8 +87,8 @@ class FromRows:
 class FromColumns:
     """φ of several arrays, each with a first axis over φ: anything with `shape` and slices, by name."""
 
-    def __init__(self, columns: Mapping[str, Any], law: Family, name: str = "phi"):
-        self._columns, self._law, like = columns, law, phi_like(law)
+    def __init__(self, columns: Mapping[str, Any], family: Family, name: str = "phi"):
+        self._columns, self._family, like = columns, family, phi_like(family)
         counts = {key: tuple(array.shape)[:1] for key, array in columns.items()}
         if len(set(counts.values())) != 1 or () in counts.values():
             shapes = ", ".join(f"{key} {tuple(array.shape)}" for key, array in columns.items())
@@ -105,7 +106,7 @@ class FromColumns:
 
     def _read(self, start: int, stop: int) -> Any:
         arrays = {key: np.asarray(array[start:stop]) for key, array in self._columns.items()}
-        return phis.from_columns(arrays, phi_like(self._law), self._law.phi_name)
+        return phis.from_columns(arrays, phi_like(self._family), self._family.phi_name)
 
 
 class FromItems:
@@ -114,8 +115,8 @@ class FromItems:
     They can be read once. Items that are exceptions stand for φ that could not be read.
     """
 
-    def __init__(self, items: Iterable[Any], law: Family, count: int | None = None):
-        self._law, self.count = law, count
+    def __init__(self, items: Iterable[Any], family: Family, count: int | None = None):
+        self._family, self.count = family, count
         items = iter(items)
         first = list(itertools.islice(items, 1))
         if not first:
@@ -132,29 +133,29 @@ class FromItems:
     def _plain(self, item: Any) -> Any:
         if not isinstance(item, dict):
             return item
-        if not _is_array(self._law):
+        if not _is_array(self._family):
             try:
-                return phis.from_columns(item, phi_like(self._law), self._law.phi_name)
+                return phis.from_columns(item, phi_like(self._family), self._family.phi_name)
             except ValueError as error:
                 return error
-        names = [name for name in _phi_names(self._law) if name in item] or list(item)
+        names = [name for name in _phi_names(self._family) if name in item] or list(item)
         return item[names[0]] if names else item
 
     def _shape_of(self, item: Any) -> Any:
-        """That of the first φ if it is a good one, and else that of the law."""
-        law_shape = phis.shape_of(phi_like(self._law))
-        if not self._law.on_grid:
-            return law_shape
+        """That of the first φ if it is a good one, and else that of the family."""
+        family_shape = phis.shape_of(phi_like(self._family))
+        if not self._family.on_grid:
+            return family_shape
         try:
-            return self._law.check(self._plain(item)).shape[1:]
+            return self._family.check(self._plain(item)).shape[1:]
         except ValueError:
-            return law_shape
+            return family_shape
 
 
 @contextmanager
 def open_phi(
     where: str | os.PathLike[str],
-    law: Family,
+    family: Family,
     name: str | None = None,
     stdin: Iterable[Any] | None = None,
 ) -> Iterator[Source]:
@@ -167,59 +168,59 @@ def open_phi(
     path = Path(where)
     if str(where) == "-":
         assert stdin is not None, 'give the stream for "-"'
-        yield FromItems(_parsed(stdin), law)
+        yield FromItems(_parsed(stdin), family)
     elif path.suffix == ".json":
-        items = _json_items(path, law)
-        yield FromItems(items, law, len(items))
+        items = _json_items(path, family)
+        yield FromItems(items, family, len(items))
     elif path.suffix == ".jsonl":
         with _existing(path).open("rb") as file:
-            yield FromItems(_parsed(file), law)
+            yield FromItems(_parsed(file), family)
     else:
         with ArrayFile(path) as arrays:
             try:
                 source: Source
-                if _is_array(law):
-                    chosen = _choose(arrays, law, name)
-                    source = FromRows(_Array(arrays, chosen), law, f"{path}: {chosen}")
+                if _is_array(family):
+                    chosen = _choose(arrays, family, name)
+                    source = FromRows(_Array(arrays, chosen), family, f"{path}: {chosen}")
                 else:
-                    needed = _needed(arrays, law)
-                    source = FromColumns({key: _Array(arrays, key) for key in needed}, law, str(path))
+                    needed = _needed(arrays, family)
+                    source = FromColumns({key: _Array(arrays, key) for key in needed}, family, str(path))
             except ValueError as error:
                 raise DatasetError(str(error)) from error
             yield source
 
 
-def _require_shape(law: Family, shape: tuple[int, ...], name: str) -> None:
-    """A field is solved for on any square grid; any other φ has the shape that the law gives it."""
-    if law.on_grid:
-        law.check(np.ones(shape))
+def _require_shape(family: Family, shape: tuple[int, ...], name: str) -> None:
+    """A field is solved for on any square grid; any other φ has the shape that the family gives it."""
+    if family.on_grid:
+        family.check(np.ones(shape))
         return
-    wanted = phis.shape_of(phi_like(law))
+    wanted = phis.shape_of(phi_like(family))
     if shape == wanted:
         return
-    axes = law.coordinates(np.ones((1, *wanted)))
-    lines = [(axis, axes[axis]) for axis in law.phi_axes[law.phi_name]]
+    axes = family.coordinates(np.ones((1, *wanted)))
+    lines = [(axis, axes[axis]) for axis in family.phi_axes[family.phi_name]]
     where = " and ".join(f"{axis} = {line[0]:g} to {line[-1]:g}" for axis, line in lines)
     raise ValueError(
-        f"{name} gives each φ {' × '.join(map(str, shape))} values; this model takes {law.phi_name} at "
-        f"{' × '.join(map(str, wanted))} evenly spaced points, {where}, both ends included. Interpolate "
-        "it to these."
+        f"{name} gives each φ {' × '.join(map(str, shape))} values; this model takes {family.phi_name} "
+        f"at {' × '.join(map(str, wanted))} evenly spaced points, {where}, both ends included. "
+        "Interpolate it to these."
     )
 
 
-def _is_array(law: Family) -> bool:
+def _is_array(family: Family) -> bool:
     """Whether φ is one array."""
-    return isinstance(phi_like(law), jax.ShapeDtypeStruct)
+    return isinstance(phi_like(family), jax.ShapeDtypeStruct)
 
 
-def _needed(file: ArrayFile, law: Family) -> list[str]:
+def _needed(file: ArrayFile, family: Family) -> list[str]:
     """The arrays of φ, all of which have to be in a file."""
-    names = list(law.phi_axes)
+    names = list(family.phi_axes)
     missing = [name for name in names if name not in file.names]
     if missing:
         raise DatasetError(
-            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {law.name} is made "
-            f"of {', '.join(names)}."
+            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {family.name} is "
+            f"made of {', '.join(names)}."
         )
     return names
 
@@ -237,20 +238,20 @@ class _Array:
         return np.asarray(self.file.whole(self.name), dtype)
 
 
-def _choose(file: ArrayFile, law: Family, name: str | None) -> str:
+def _choose(file: ArrayFile, family: Family, name: str | None) -> str:
     if name is not None and name not in file.names:
         raise DatasetError(f"{file.path} has no {name!r}; it has {', '.join(file.names) or 'nothing'}.")
-    usual = [known for known in _phi_names(law) if known in file.names]
+    usual = [known for known in _phi_names(family) if known in file.names]
     if name is None and not usual and len(file.names) != 1:
         raise DatasetError(
-            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {law.name} is "
-            f"looked for under {', '.join(_phi_names(law))}. Say which it is with --name."
+            f"{file.path} has the variables {', '.join(file.names) or 'none'}; φ of {family.name} is "
+            f"looked for under {', '.join(_phi_names(family))}. Say which it is with --name."
         )
     return name or (usual or file.names)[0]
 
 
-def _phi_names(law: Family) -> list[str]:
-    return list(dict.fromkeys([law.phi_name, *(phi for phi, _ in usual_names(law))]))
+def _phi_names(family: Family) -> list[str]:
+    return list(dict.fromkeys([family.phi_name, *(phi for phi, _ in usual_names(family))]))
 
 
 def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
@@ -262,7 +263,7 @@ def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
                 yield ValueError(f"line {number} is not JSON, or was cut short ({error})")
 
 
-def _json_items(path: Path, law: Family) -> list[Any]:
+def _json_items(path: Path, family: Family) -> list[Any]:
     """The φ of a JSON file: a list of them, one alone, or for several arrays a list of each."""
     try:
         found = json.loads(_existing(path).read_bytes())
@@ -270,16 +271,16 @@ def _json_items(path: Path, law: Family) -> list[Any]:
         raise DatasetError(
             f"{path} is truncated, damaged or no JSON ({error}); for one φ on each line call it .jsonl"
         ) from error
-    if not _is_array(law):
+    if not _is_array(family):
         if isinstance(found, dict):
-            like = dict(zip(law.phi_axes, jax.tree.leaves(phi_like(law)), strict=True))
+            like = dict(zip(family.phi_axes, jax.tree.leaves(phi_like(family)), strict=True))
             deep = [key for key in like if _depth(found.get(key)) > like[key].ndim]
             lengths = {len(found[key]) for key in deep}
             if len(deep) == len(like) and len(lengths) == 1:
                 return [{key: found[key][n] for key in like} for n in range(lengths.pop())]
             return [found]
         return found if isinstance(found, list) else [found]
-    axes = phi_like(law).ndim
+    axes = phi_like(family).ndim
     if isinstance(found, dict) and len(found) == 1:
         (found,) = found.values()
     if not isinstance(found, list):

@@ -55,7 +55,7 @@ class Query:
 
 def on_grid(
     problem: Problem,
-    law: Family,
+    family: Family,
     counts: tuple[int, ...] | None,
     shape: Any,
     derivatives: Any = (),
@@ -68,7 +68,7 @@ def on_grid(
     names = problem.domain.names
     if counts is None:
         is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
-        standard = law.coordinates(
+        standard = family.coordinates(
             jax.tree.map(lambda one: np.empty((1, *one)), shape, is_leaf=is_shape)
         )
         counts = tuple(len(standard[name]) for name in names)
@@ -78,14 +78,14 @@ def on_grid(
             f"{','.join(['101'] * len(names))}; found {','.join(map(str, counts))}."
         )
     lines = [np.linspace(*ends, n) for ends, n in zip(problem.domain.bounds, counts, strict=True)]
-    order = tuple(names.index(name) for name in law.solution_dims)
+    order = tuple(names.index(name) for name in family.solution_dims)
     axes = {names[axis]: lines[axis] for axis in order}
     coords = np.asarray(problem.domain.mesh(*counts))
-    wanted = _derivatives(problem, law, derivatives)
+    wanted = _derivatives(problem, family, derivatives)
     return Query(names, coords, axes, order, wanted, problem.unknowns)
 
 
-def at_points(problem: Problem, law: Family, coords: Any, derivatives: Any = ()) -> Query:
+def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = ()) -> Query:
     """Points of shape `(n, d)`, columns in the domain's order."""
     coords = np.asarray(coords, np.float64)
     names = problem.domain.names
@@ -102,7 +102,7 @@ def at_points(problem: Problem, law: Family, coords: Any, derivatives: Any = ())
             f"row {outside[0]}: {coords[outside[0]]}."
         )
     axes = {"point": np.arange(len(coords))}
-    wanted = _derivatives(problem, law, derivatives)
+    wanted = _derivatives(problem, family, derivatives)
     return Query(names, coords, axes, None, wanted, problem.unknowns)
 
 
@@ -156,7 +156,7 @@ def column(unknown: str, derivative: str = "") -> str:
     return f"{unknown}_{derivative}" if derivative else unknown
 
 
-def _derivatives(problem: Problem, law: Family, wanted: Any) -> tuple[str, ...]:
+def _derivatives(problem: Problem, family: Family, wanted: Any) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(wanted))
     for derivative in wanted:
         if not derivative or not set(along(derivative, problem.domain.names)) <= set(
@@ -166,9 +166,9 @@ def _derivatives(problem: Problem, law: Family, wanted: Any) -> tuple[str, ...]:
                 f"there is no derivative {derivative!r}; write it with the coordinates "
                 f"{', '.join(problem.domain.names)}, as in x or xx."
             )
-        if law.on_grid and len(derivative) > 1:
+        if family.on_grid and len(derivative) > 1:
             raise ValueError(
-                f"derivative {derivative!r}: solutions of {law.name} are linear between nodes and have "
-                "first derivatives only."
+                f"derivative {derivative!r}: solutions of {family.name} are linear between nodes and "
+                "have first derivatives only."
             )
     return wanted

@@ -1,14 +1,14 @@
 """The file that answers are written to as they come: NetCDF4, which is HDF5.
 
     φ                     the arrays of φ under their names, (sample, *their own axes), NaN for a φ that
-                          was refused
+                          was rejected
     u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point), float64; all unknowns
     status, message       how each solve ended: a code (its words are in the attribute "codes"), and what
                           is wrong in words
     residual_…            for each condition
     iterations, distance
     bound, relative_bound where asked for: of ‖v − u‖ and of ‖v − u‖ / ‖u‖, infinite where nothing can be
-                          said, NaN for a φ that was refused; the attribute "norm" says in which norm
+                          said, NaN for a φ that was rejected; the attribute "norm" says in which norm
     refined               by which means the bound was reached; the attribute "codes" has the words
     done, complete        how many φ are written; whether that is all of them
 
@@ -16,7 +16,7 @@ The attribute "batch" is how many φ are solved together: of that the last bits 
 
 Where the number of φ is known, everything has its place in the file from the start. Only those places
 are written to after that, and `done` last, so that a process may end at any moment and leave a file that
-can be read and gone on with. Where it is not known (standard input) the file grows 16 batches at a time.
+can be read and resumed. Where it is not known (standard input) the file grows 16 batches at a time.
 To put it on the disk takes long beside a fast batch, and is done every two seconds.
 """
 
@@ -32,12 +32,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ..error.refine import Means
+from ..error.refine import RefinedBy
 from ..support.status import Status
 from .answers import Answers
-from .demand import Bounds, Demand
 from .query import Query
-from .tally import PENDING, Tally
+from .summary import PENDING, StreamSummary
+from .target import Bounds, ErrorTarget
 
 _MESSAGE = 240  # bytes
 _GROWTH = 16
@@ -56,7 +56,7 @@ class Parameters:
 
 
 class ResultError(OSError):
-    """Results that cannot be written, or not gone on with, and why."""
+    """Results that cannot be written, or not resumed, and why."""
 
 
 class Results:
@@ -79,7 +79,7 @@ class Results:
         except (OSError, KeyError) as error:
             busy = "lock" in str(error)
             why = "another process is writing to it" if busy else "it is damaged, or not one of ours"
-            raise ResultError(f"{path} cannot be gone on with: {why} ({error})") from error
+            raise ResultError(f"{path} cannot be resumed: {why} ({error})") from error
         self._synced, self._failed = time.monotonic(), False
 
     @classmethod
@@ -151,7 +151,9 @@ class Results:
         }
         if answers.bounds is not None:
             found = answers.bounds
-            columns |= dict(zip(_BOUNDS, (found.absolute, found.relative, found.means), strict=True))
+            columns |= dict(
+                zip(_BOUNDS, (found.absolute, found.relative, found.refined_by), strict=True)
+            )
         try:
             if self._grows and answers.stop > self._samples:
                 self._resize(answers.stop + (_GROWTH - 1) * len(answers.codes))
@@ -178,9 +180,9 @@ class Results:
             raise self._unwritable(error) from error
         self.complete = True
 
-    def tally(self, demand: Demand | None = None) -> Tally:
+    def totals(self, target: ErrorTarget | None = None) -> StreamSummary:
         """What all φ written so far came to."""
-        return tally_of(self._file, self.done, demand)
+        return totals_of(self._file, self.done, target)
 
     def close(self) -> None:
         # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
@@ -233,15 +235,15 @@ class Results:
         os.fsync(self._file.id.get_vfd_handle())
 
 
-def tally_of(file: h5py.File, done: int, demand: Demand | None = None) -> Tally:
-    """The tally of an open file, read in pieces."""
-    tally = Tally.begin(demand)
+def totals_of(file: h5py.File, done: int, target: ErrorTarget | None = None) -> StreamSummary:
+    """The totals of an open file, read in pieces."""
+    totals = StreamSummary.begin(target)
     for start in range(0, done, 10000):
         rows = slice(start, min(start + 10000, done))
         messages = [m.decode() for m in file["message"][rows]]
-        bounds = None if demand is None else Bounds(*(file[name][rows] for name in _BOUNDS))
-        tally.add(start, file["status"][rows], file["distance"][rows], messages, bounds)
-    return tally
+        bounds = None if target is None else Bounds(*(file[name][rows] for name in _BOUNDS))
+        totals.add(start, file["status"][rows], file["distance"][rows], messages, bounds)
+    return totals
 
 
 def _lay_out(
@@ -304,7 +306,7 @@ def _lay_out(
         for name in _BOUNDS[:2]:
             file[name].attrs["norm"] = norm
             file[name].attrs["kind"] = kind
-        words = {int(means): str(means) for means in Means}
+        words = {int(refined_by): str(refined_by) for refined_by in RefinedBy}
         file["refined"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
     if query.order is None:
         for name, values in zip(query.columns, query.coords.T, strict=True):

@@ -17,25 +17,25 @@ from ..reduced import Compiled
 from ..support import room
 from ..support.environment import environment
 from ..support.files import require_writable
-from .answers import Answering, digest_of, problem_for, trained_of
+from .answers import Predictor, digest_of, problem_for, trained_of
 from .convert import HDF5, convert, require_fits, require_kind
-from .demand import Demand, kind_of, norm_of
 from .phi import Source
 from .query import Query, at_points, on_grid
 from .results import Parameters, ResultError, Results
-from .tally import Tally
+from .summary import StreamSummary
+from .target import ErrorTarget, kind_of, norm_of
 
 
 @dataclass(frozen=True)
 class Summary:
     """What a call of `solve_stream` did.
 
-    - `tally`: of everything in the file; `solved` of it in this call, in `seconds`, compiling included.
+    - `totals`: of everything in the file; `solved` of it in this call, in `seconds`, compiling included.
     - `rate`: φ per second after the first batch, which is the one that compiles; None for one batch.
     """
 
     out: Path
-    tally: Tally
+    totals: StreamSummary
     solved: int
     seconds: float
     rate: float | None
@@ -43,7 +43,7 @@ class Summary:
     def as_dict(self) -> dict[str, Any]:
         return {
             "out": str(self.out),
-            **self.tally.as_dict(),
+            **self.totals.as_dict(),
             "solved_now": self.solved,
             "seconds": round(self.seconds, 3),
             "phi_per_second": self.rate,
@@ -64,10 +64,10 @@ def ask(
     """
     if grid is not None and points is not None:
         raise ValueError("ask for a grid or for points, not for both.")
-    problem, law = problem_for(model, shape), trained_of(model).law
+    problem, family = problem_for(model, shape), trained_of(model).family
     if points is not None:
-        return at_points(problem, law, points, derivatives)
-    return on_grid(problem, law, grid, shape, derivatives)
+        return at_points(problem, family, points, derivatives)
+    return on_grid(problem, family, grid, shape, derivatives)
 
 
 def solve_stream(
@@ -77,7 +77,7 @@ def solve_stream(
     query: Query,
     *,
     batch: int | None = None,
-    demand: Demand | None = None,
+    target: ErrorTarget | None = None,
     residual_limit: float = RESIDUAL_LIMIT,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -88,7 +88,7 @@ def solve_stream(
     - `batch`: without it, see `usual_batch`; an interrupted file goes on with the one it was begun with.
     - `out`: `.h5` or `.nc` is written to directly, see `results.py` for what is in it; `.npz` and
       `.mat` are made at the end from OUT.partial.h5.
-    - `demand`: bounds with the answers, and what they must be within.
+    - `target`: bounds with the answers, and what they must be within.
     - `residual_limit`: see `pdecl.solve`.
     - `progress(k)` hears of k more that are on the disk.
 
@@ -104,25 +104,25 @@ def solve_stream(
     stream, began, clock = stream_of(out), time.perf_counter(), _Clock()
     if source.count is not None:
         _require_disk(out, stream, source.count, query)
-    answering = Answering(
-        model, source.shape, query, batch or usual_batch(model), demand, residual_limit
+    predictor = Predictor(
+        model, source.shape, query, batch or usual_batch(model), target, residual_limit
     )
-    with _claim(out, stream, answering, source, overwrite) as results:
-        answering.batch = results.agree_on(batch, answering.batch)
+    with _claim(out, stream, predictor, source, overwrite) as results:
+        predictor.batch = results.agree_on(batch, predictor.batch)
         first = results.done
         if progress is not None:
             progress(first)
             results.progress = progress
         if not results.complete:
-            for answers in answering.stream(source, first):
+            for answers in predictor.stream(source, first):
                 results.write(answers)
                 clock.tick(len(answers.codes))
             results.finish()
-        tally, done = results.tally(demand), results.done
+        totals, done = results.totals(target), results.done
     if stream != out:
         convert(stream, out)
         stream.unlink()
-    return Summary(out, tally, done - first, time.perf_counter() - began, clock.rate)
+    return Summary(out, totals, done - first, time.perf_counter() - began, clock.rate)
 
 
 def require_memory(
@@ -157,23 +157,23 @@ def usual_batch(model: Trained | Compiled) -> int:
     """How many φ are solved together where nothing is said. On two cores a batch of a trained basis
     takes a second or so, and more at once would not be faster; an interruption loses the batch at work.
     That of compiled solvers and GPUs is what a few GB are comfortable with."""
-    law = trained_of(model).law
+    family = trained_of(model).family
     fast = isinstance(model, Compiled) or jax.default_backend() != "cpu"
-    return law.fast_batch if fast else law.solve_batch
+    return family.fast_batch if fast else family.solve_batch
 
 
-def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwrite: bool) -> Results:
+def _claim(out: Path, stream: Path, predictor: Predictor, source: Source, overwrite: bool) -> Results:
     """A new file for the answers, or the one of an interrupted call."""
-    query = answering.query
+    query = predictor.query
     fingerprint = {
-        "the model": digest_of(answering.model),
+        "the model": digest_of(predictor.model),
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),
-        "the residual limit": str(answering.residual_limit),
+        "the residual limit": str(predictor.residual_limit),
     }
-    if answering.demand is not None:
-        fingerprint["what is asked of the bounds"] = asdict(answering.demand)
+    if predictor.target is not None:
+        fingerprint["what is asked of the bounds"] = asdict(predictor.target)
     if not overwrite and stream != out and out.exists():
         raise ResultError(f"{out} is there already; give another --out, or --overwrite.")
     if stream.exists():
@@ -184,26 +184,26 @@ def _claim(out: Path, stream: Path, answering: Answering, source: Source, overwr
                 raise
             stream.unlink()
     about = {
-        "title": f"{answering.law.title}: solutions by pdecl",
-        "problem": answering.law.name,
-        "equation": answering.law.equation,
-        "experiment": answering.trained.experiment.as_dict(),
+        "title": f"{predictor.family.title}: solutions by pdecl",
+        "problem": predictor.family.name,
+        "equation": predictor.family.equation,
+        "experiment": predictor.trained.experiment.as_dict(),
         "environment": environment(),
     }
-    names = answering.problem.names()
-    norm = None if answering.demand is None else norm_of(answering.trained)
+    names = predictor.problem.names()
+    norm = None if predictor.target is None else norm_of(predictor.trained)
     return Results.create(
-        stream, query, names, source.count, answering.batch, fingerprint, about, norm,
-        kind_of(answering.trained), _parameters(answering),
+        stream, query, names, source.count, predictor.batch, fingerprint, about, norm,
+        kind_of(predictor.trained), _parameters(predictor),
     )  # fmt: skip
 
 
-def _parameters(answering: Answering) -> Parameters:
-    law = answering.law
-    one = jax.tree.map(lambda leaf: leaf[None], answering.stand_in)
-    known, dims = law.coordinates(one), law.phi_axes
+def _parameters(predictor: Predictor) -> Parameters:
+    family = predictor.family
+    one = jax.tree.map(lambda leaf: leaf[None], predictor.stand_in)
+    known, dims = family.coordinates(one), family.phi_axes
     axes = {axis: known[axis] for name in dims for axis in dims[name]}
-    return Parameters(dims, axes, law.units)
+    return Parameters(dims, axes, family.units)
 
 
 def _resumed(stream: Path, out: Path, fingerprint: dict[str, Any]) -> Results:

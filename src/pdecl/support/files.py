@@ -1,4 +1,4 @@
-"""Writing files so that nothing half-written ever stands in the place of something whole."""
+"""Writing files so that nothing half-written ever stands instead of something whole."""
 
 import os
 import tempfile

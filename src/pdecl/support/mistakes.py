@@ -1,7 +1,7 @@
 """Mistakes in what a user hands over, in a sentence each: what was found, where, what to write instead.
 
-Equations, bases and laws of φ are run by JAX for all points and all φ at once, on values without
-numbers. What goes wrong then JAX says in its own terms; `ask` says it in ours.
+Equations, bases and distributions of φ are run by JAX for all points and all φ at once, on values
+without numbers. What goes wrong then JAX says in its own terms; `ask` says it in ours.
 """
 
 import inspect

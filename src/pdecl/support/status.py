@@ -7,7 +7,7 @@ from typing import Any
 class Status(enum.IntEnum):
     """How a solve ended. `str(status)` says it in words, `status.advice` what to try next."""
 
-    GIVEN = -1
+    PREDICTED = -1
     SOLVED = 0
     OVERDETERMINED = 1
     NOT_CONVERGED = 2
@@ -16,7 +16,7 @@ class Status(enum.IntEnum):
     NONFINITE_INPUT = 5
     NONFINITE_NETWORK = 6
     NONFINITE_EQUATION = 7
-    REFUSED = 8
+    REJECTED = 8
     NOT_HELD = 9
     TOLERANCE_NOT_MET = 10
 
@@ -45,8 +45,8 @@ class SolveError(RuntimeError):
 
 
 _WORDS = {
-    Status.GIVEN: (
-        "given: the weights were proposed by the network, not solved for",
+    Status.PREDICTED: (
+        "given: the weights were predicted by the network, not solved for",
         "Look at the residuals; `solve` finds the weights instead.",
     ),
     Status.SOLVED: ("solved", ""),
@@ -84,11 +84,11 @@ _WORDS = {
         "An equation is NaN or infinite although u and φ are finite: look for a division by zero or a "
         "root of a negative number at the points.",
     ),
-    Status.REFUSED: (
-        "refused",
-        "This φ has entries that are NaN or infinite, the wrong length, or values that its law does not "
-        "allow; the message beside it says which. Correct it and solve again: the other φ are answered "
-        "all the same.",
+    Status.REJECTED: (
+        "rejected",
+        "This φ has entries that are NaN or infinite, the wrong length, or values that its family does "
+        "not allow; the message beside it says which. Correct it and solve again: the other φ are "
+        "answered all the same.",
     ),
     Status.NOT_HELD: (
         "a condition does not hold",

@@ -66,7 +66,7 @@ class Checkpoints:
                 f"{self.folder / 'steps' / str(step)}; to start anew, choose another folder. ({error})"
             ) from error
         leaves = [jax.numpy.asarray(found.state[_name(i)]) for i in range(len(leaves))]
-        return jax.tree.unflatten(tree, leaves), step, History(**found.notes["history"])
+        return jax.tree.unflatten(tree, leaves), step, History.from_dict(found.notes["history"])
 
     def save(self, step: int, state: Any, history: History, force: bool = False) -> None:
         """Writes in the background, if it is time or `force`."""

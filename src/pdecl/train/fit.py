@@ -27,9 +27,9 @@ from ..support.progress import progress_bar
 from ..support.status import SolveError, Status
 from . import loss as losses
 from .checkpoint import Checkpoints
-from .history import History, watched_steps
+from .history import History, metric_steps
 
-Watch = Callable[[Any], Mapping[str, float]]
+Metrics = Callable[[Any], Mapping[str, float]]
 
 
 class TrainingError(SolveError):
@@ -58,12 +58,12 @@ def fit(
     batch: int = 8,
     phis: Any = None,
     mean: str = "log",
-    judge: Problem | None = None,
-    fitted_too: bool = False,
+    loss_problem: Problem | None = None,
+    include_collocation: bool = False,
     solver: LinearSolver | GaussNewton | None = None,
     single: bool = False,
-    watch: Watch | None = None,
-    watches: int = 20,
+    metrics: Metrics | None = None,
+    metrics_count: int = 20,
     checkpoints: Checkpoints | None = None,
     progress: bool = True,
     seconds: float | None = None,
@@ -78,19 +78,19 @@ def fit(
 
     - `optimiser`: from Optax, with its schedule and clipping.
     - `method`: "hard" puts the layer between network and loss. "soft" takes the weights that the
-      network proposes itself (`basis.weights(phi)`, or ones), and the loss on all points.
+      network predicts itself (`basis.weights(phi)`, or ones), and the loss on all points.
     - `phis`: the training φ, with a first axis, to draw batches from; without it each step draws new
-      ones from the problem's law.
+      ones from the problem's distribution.
     - `mean`: over the batch, "log" (easy and hard φ count alike) or plain "mean".
-    - `judge`: the problem whose conditions and points make the loss, if it is another: fewer fresh
-      points, or `problem.also(...)` with observed data.
-    - `fitted_too`: takes the loss on the fitted points as well as on fresh ones.
+    - `loss_problem`: the problem whose conditions and points make the loss, if it is another: fewer
+      fresh points, or `problem.also(...)` with observed data.
+    - `include_collocation`: takes the loss on the collocation points as well as on fresh ones.
     - `single`: evaluates the network and its derivatives in float32; the solve stays in float64.
-    - `watch`: `basis -> {name: number}`, metrics on unseen φ, taken about `watches` times at steps
-      spaced evenly in the logarithm. `progress` shows the one called "error".
+    - `metrics`: `basis -> {name: number}` on unseen φ, taken about `metrics_count` times at steps spaced
+      evenly in the logarithm. `progress` shows the one called "error".
     - `checkpoints`: where to keep the state. A run that was killed goes on from there, and ends with
       the same weights as one that was not.
-    - `seconds`: ends the training after so many, compiling included and metrics not, if its steps are
+    - `seconds`: ends the training after this many, compiling included and metrics not, if its steps are
       not done before. The optimiser's schedule does not know of it.
 
     Returns the trained basis and a `History`. A loss or gradient that is not finite stops the training
@@ -100,7 +100,7 @@ def fit(
     for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
         if value not in known:
             raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
-    _require_arguments(problem, basis, optimiser, judge, watch, checkpoints)
+    _require_arguments(problem, basis, optimiser, loss_problem, metrics, checkpoints)
     for name, count in [("steps", steps), ("batch", batch)]:
         require_count(f"fit: {name}", count)
     if seconds is not None and not seconds > 0:
@@ -121,14 +121,14 @@ def fit(
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
     solver = GaussNewton(restarts=0) if solver is None else complete(solver)
-    step = make_step(rest, optimiser, solver, method, batch, mean, fitted_too, single)
-    problems = (problem, judge)
+    step = make_step(rest, optimiser, solver, method, batch, mean, include_collocation, single)
+    problems = (problem, loss_problem)
 
     state, done, history = (parameters, optimiser.init(parameters)), 0, History()
     if checkpoints is not None:
         settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
         state, done, history = checkpoints.open(state, settings)
-    moments = watched_steps(steps, watches) if watch is not None else set()
+    moments = metric_steps(steps, metrics_count) if metrics is not None else set()
     whole = lambda: eqx.combine(state[0], rest)
 
     with _training_bar(steps, done, progress) as tell, _closing(checkpoints):
@@ -138,7 +138,7 @@ def fit(
                 steps = number
                 break
             if number in moments:
-                _observe(watch, whole(), number, history, clock)
+                _observe(metrics, whole(), number, history, clock)
             state, report = step(state, problems, phis, key, number)
             if not report.finite:
                 if checkpoints is not None:
@@ -152,13 +152,13 @@ def fit(
             tell(history)
         if checkpoints is not None and steps > done:
             checkpoints.save(steps, state, history, force=True)
-        if moments and not (history.watched and history.watched[-1]["step"] == steps):
-            _observe(watch, whole(), steps, history, clock)
+        if moments and not (history.metrics and history.metrics[-1]["step"] == steps):
+            _observe(metrics, whole(), steps, history, clock)
     return whole(), history
 
 
 def _require_arguments(
-    problem: Any, basis: Any, optimiser: Any, judge: Any, watch: Any, checkpoints: Any
+    problem: Any, basis: Any, optimiser: Any, loss_problem: Any, metrics: Any, checkpoints: Any
 ) -> None:
     require_problem(problem, "fit")
     bases.require_basis(basis, "fit: the basis")
@@ -167,18 +167,18 @@ def _require_arguments(
         raise TypeError(
             f"fit: `optimiser` must be one of Optax, such as optax.adam(1e-3); found {found(optimiser)}."
         )
-    if judge is not None and not isinstance(judge, Problem):
+    if loss_problem is not None and not isinstance(loss_problem, Problem):
         raise TypeError(
-            "fit: `judge` must be a Problem, such as problem.also(pdecl.Fit(...)); "
-            f"found {found(judge)}."
+            "fit: `loss_problem` must be a Problem, such as problem.also(pdecl.Fit(...)); "
+            f"found {found(loss_problem)}."
         )
-    if judge is not None and judge.unknowns != problem.unknowns:
+    if loss_problem is not None and loss_problem.unknowns != problem.unknowns:
         raise ValueError(
-            f"fit: `judge` has the unknowns {', '.join(judge.unknowns)}; the problem has "
+            f"fit: `loss_problem` has the unknowns {', '.join(loss_problem.unknowns)}; the problem has "
             f"{', '.join(problem.unknowns)}."
         )
-    if watch is not None and not callable(watch):
-        raise TypeError(f"fit: `watch` must be a function of the basis; found {found(watch)}.")
+    if metrics is not None and not callable(metrics):
+        raise TypeError(f"fit: `metrics` must be a function of the basis; found {found(metrics)}.")
     if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
         raise TypeError(
             "fit: `checkpoints` must be pdecl.Checkpoints(folder, every=100); "
@@ -190,13 +190,14 @@ def _require_law(problem: Problem, batch: int) -> None:
     """That there are φ to train on, and in a batch different ones."""
     if problem.parameter is None:
         raise ValueError(
-            "fit: this Problem has no law of φ to draw from: state it with `parameter=lambda key: ...`, "
-            "or give φ as `phis=`."
+            "fit: this Problem has no distribution of φ to draw from: state it with `parameter=lambda "
+            "key: ...`, or give φ as `phis=`."
         )
     if batch > 1 and jax.tree.leaves(problem.phi_like) and not depends(problem.parameter, jr.key(0)):
         warnings.warn(
-            f"fit: the law of φ gives the same φ for every key, so the {batch} φ of a batch are alike. "
-            "Draw φ with jax.random from the key (numbers of NumPy are drawn once), or pass batch=1.",
+            f"fit: the distribution of φ gives the same φ for every key, so the {batch} φ of a batch "
+            "are alike. Draw φ with jax.random from the key (numbers of NumPy are drawn once), or pass "
+            "batch=1.",
             stacklevel=3,
         )
 
@@ -210,7 +211,7 @@ def _require_sight(problem: Problem, basis: Any) -> None:
     def answer(phi: Any) -> Any:
         here = bases.specialise(basis, phi)
         sizes = bases.sizes(here, unknowns, coords.shape[1], phi)
-        weights = bases.proposed(here, unknowns, phi, sizes)
+        weights = bases.predicted(here, unknowns, phi, sizes)
         parts = (bases.evaluate, bases.offsets)
         return weights, [part(here, unknowns, coords, phi, {()}) for part in parts]
 
@@ -237,7 +238,7 @@ def make_step(
     method: str,
     batch: int,
     mean: str,
-    fitted_too: bool,
+    include_collocation: bool,
     single: bool,
 ) -> Callable[..., tuple[Any, _Report]]:
     """One optimiser step, compiled: of the state, the problems, φ to draw from, a key and a number."""
@@ -246,14 +247,14 @@ def make_step(
     @eqx.filter_jit
     def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
         parameters, memory = state
-        problem, judge = problems[0], problems[1] or problems[0]
-        energy = any(condition.kind == "Energy" for condition in judge.conditions)
+        problem, loss_problem = problems[0], problems[1] or problems[0]
+        energy = any(condition.kind == "Energy" for condition in loss_problem.conditions)
         phi_key, points_key, fresh_key = jr.split(jr.fold_in(key, number), 3)
         phi = problem.sample(phi_key, batch) if phis is None else _pick(phis, phi_key, batch)
         first = jax.tree.map(lambda leaf: leaf[0], phi)
         size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
-        points, fresh = problem.draw(size, points_key), judge.draw(size, fresh_key)
-        if fitted_too or method == "soft":
+        points, fresh = problem.draw(size, points_key), loss_problem.draw(size, fresh_key)
+        if include_collocation or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
         def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
@@ -262,8 +263,8 @@ def make_step(
 
             def of_phi(phi: Any) -> tuple[Array, Array]:
                 if method == "soft":
-                    return losses.soft(judge, basis, phi, fresh)
-                return losses.hard(problem, judge, basis, phi, points, fresh, solver)
+                    return losses.soft(loss_problem, basis, phi, fresh)
+                return losses.hard(problem, loss_problem, basis, phi, points, fresh, solver)
 
             each, codes = jax.vmap(of_phi)(phi)
             return losses.mean_over_phi(each, mean, energy), (each, codes)
@@ -317,8 +318,8 @@ def _training_bar(steps: int, done: int, show: bool) -> Iterator[Callable[[Histo
 
         def tell(history: History) -> None:
             parts = [f"loss {history.loss[-1]:.4g}"]
-            if history.watched and "error" in history.watched[-1]:
-                parts.append(f"unseen error {history.watched[-1]['error']:.3%}")
+            if history.metrics and "error" in history.metrics[-1]:
+                parts.append(f"unseen error {history.metrics[-1]['error']:.3%}")
             if len(history.loss) > 1:
                 parts.append(f"{history.steps_per_second:.3g} steps/s")
             bar.update(task, completed=len(history.loss), note=", ".join(parts))
@@ -339,18 +340,18 @@ class _Clock:
         self.origin += seconds
 
 
-def _observe(watch: Watch | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
-    assert watch is not None
+def _observe(metrics: Metrics | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
+    assert metrics is not None
     before = clock()
-    row = _metrics(watch(basis))
-    history.watched.append({"step": number, "seconds": before, **row})
+    row = _metrics(metrics(basis))
+    history.metrics.append({"step": number, "seconds": before, **row})
     clock.skip(clock() - before)
 
 
 def _metrics(metrics: Any) -> dict[str, float]:
     if not isinstance(metrics, Mapping) or any(np.ndim(value) for value in metrics.values()):
         raise TypeError(
-            f'fit: `watch` must return numbers by name, {{"error": 0.1}}; found {found(metrics)}.'
+            f'fit: `metrics` must return numbers by name, {{"error": 0.1}}; found {found(metrics)}.'
         )
     return {name: float(value) for name, value in metrics.items()}
 

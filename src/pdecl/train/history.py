@@ -19,14 +19,14 @@ class History(Summarised):
 
     - `loss`, `seconds`: after each step; seconds of training since the start, without the time that
       the metrics took.
-    - `watched`: a row for each time that metrics were taken, with `step` (steps done), `seconds` and
+    - `metrics`: a row for each time that metrics were taken, with `step` (steps done), `seconds` and
       the metrics by name.
     - `compiling`: seconds until the first step was done, most of them the compiler's.
     """
 
     loss: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    watched: list[dict[str, float]] = field(default_factory=list)
+    metrics: list[dict[str, float]] = field(default_factory=list)
     compiling: float = 0.0
 
     @property
@@ -43,7 +43,7 @@ class History(Summarised):
             rows.append(("seconds", f"{self.seconds[-1]:.1f}, {self.compiling:.1f} of them compiling"))
         if len(self.loss) > 1:
             rows.append(("speed", f"{self.steps_per_second:.3g} steps a second"))
-        for name in sorted({key for row in self.watched for key in row} - {"step", "seconds"}):
+        for name in sorted({key for row in self.metrics for key in row} - {"step", "seconds"}):
             steps, _, values = self.metric(name)
             least = int(np.argmin(values))
             best = f"least {values[least]:.4g} at step {steps[least]:.0f}"
@@ -52,15 +52,20 @@ class History(Summarised):
 
     def metric(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps, seconds and values of a metric."""
-        rows = [row for row in self.watched if name in row]
+        rows = [row for row in self.metrics if name in row]
         if not rows:
-            known = sorted({key for row in self.watched for key in row} - {"step", "seconds"})
+            known = sorted({key for row in self.metrics for key in row} - {"step", "seconds"})
             raise ValueError(f"no metric {name!r} was taken; there are: {', '.join(known) or 'none'}.")
         columns = [[row[key] for row in rows] for key in ("step", "seconds", name)]
         return np.asarray(columns[0]), np.asarray(columns[1]), np.asarray(columns[2])
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "History":
+        """What `as_dict` gave."""
+        return cls(**with_metrics(plain))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes JSON."""
@@ -71,7 +76,7 @@ class History(Summarised):
     def load(cls, path: str | os.PathLike[str]) -> "History":
         """Reads what `save` wrote."""
         try:
-            return cls(**json.loads(Path(path).read_text()))
+            return cls.from_dict(json.loads(Path(path).read_text()))
         except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
             raise ValueError(f"{path} is not a training history, or was cut short: {error}") from error
 
@@ -80,7 +85,12 @@ class History(Summarised):
         training_curves(self, path)
 
 
-def watched_steps(steps: int, times: int) -> set[int]:
+def with_metrics(plain: dict[str, Any]) -> dict[str, Any]:
+    """A history as data, also that of version 0.1, which called its metrics "watched"."""
+    return {"metrics" if name == "watched" else name: value for name, value in plain.items()}
+
+
+def metric_steps(steps: int, times: int) -> set[int]:
     """About `times` numbers of steps from 0 to `steps`, evenly spaced in the logarithm."""
     if times < 1:
         return set()
@@ -88,10 +98,10 @@ def watched_steps(steps: int, times: int) -> set[int]:
 
 
 def training_curves(history: History, path: str | os.PathLike[str]) -> None:
-    """Draw the loss and each watched metric against steps and against seconds of training."""
+    """Draw the loss and each metric against steps and against seconds of training."""
     if not history.loss:
         raise ValueError("this history holds no steps; there is nothing to draw.")
-    names = sorted({name for row in history.watched for name in row} - {"step", "seconds"})
+    names = sorted({name for row in history.metrics for name in row} - {"step", "seconds"})
     steps, seconds = np.arange(1, len(history.loss) + 1), np.asarray(history.seconds)
     curves = [("loss", steps, seconds, np.asarray(history.loss))]
     for name in names:

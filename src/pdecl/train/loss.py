@@ -1,7 +1,7 @@
 """What training makes small: the residual that is left, or the energy, for one φ.
 
 hard   ω is the layer's solution on the points it was given; the loss is taken on fresh ones
-soft   ω is what the network proposes (`basis.weights(phi)`, or ones); the same loss, all points
+soft   ω is what the network predicts (`basis.weights(phi)`, or ones); the same loss, all points
 """
 
 from typing import Any
@@ -26,45 +26,47 @@ Sets = tuple[Points, ...]
 
 def hard(
     problem: Problem,
-    judge: Problem,
+    loss_problem: Problem,
     basis: Any,
     phi: Any,
     points: Sets,
     fresh: Sets,
     solver: GaussNewton,
 ) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """What the conditions of `judge` leave on fresh points after the layer has solved `problem`,
+    """What the conditions of `loss_problem` leave on fresh points after the layer has solved `problem`,
     and the solve's status."""
     basis = bases.specialise(basis, phi)
-    if has_envelope(problem, judge):
+    if has_envelope(problem, loss_problem):
         # ω minimises the energy that is the loss, so the loss does not change with ω.
-        system = build(problem, constant(basis), phi, points, hold_jets=solver.linear.direct)
+        system = build(problem, constant(basis), phi, points, materialise=solver.linear.direct)
         found = weights_of(system, solver)
-        return left_over(judge, basis, phi, fresh, constant(found.weights)), found.code
-    found = weights_of(build(problem, basis, phi, points, hold_jets=solver.linear.direct), solver)
-    return left_over(judge, basis, phi, fresh, found.weights), found.code
+        return residual_loss(loss_problem, basis, phi, fresh, constant(found.weights)), found.code
+    found = weights_of(build(problem, basis, phi, points, materialise=solver.linear.direct), solver)
+    return residual_loss(loss_problem, basis, phi, fresh, found.weights), found.code
 
 
-def soft(judge: Problem, basis: Any, phi: Any, fresh: Sets) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """What the conditions leave with the weights that the network itself proposes."""
+def soft(
+    loss_problem: Problem, basis: Any, phi: Any, fresh: Sets
+) -> tuple[Float[Array, ""], Int[Array, ""]]:
+    """What the conditions leave with the weights that the network itself predicts."""
     basis = bases.specialise(basis, phi)
-    sizes = bases.sizes(basis, judge.unknowns, len(judge.domain.names), phi)
-    weights = bases.proposed(basis, judge.unknowns, phi, sizes)
-    return left_over(judge, basis, phi, fresh, weights), jnp.asarray(int(Status.GIVEN))
+    sizes = bases.sizes(basis, loss_problem.unknowns, len(loss_problem.domain.names), phi)
+    weights = bases.predicted(basis, loss_problem.unknowns, phi, sizes)
+    return residual_loss(loss_problem, basis, phi, fresh, weights), jnp.asarray(int(Status.PREDICTED))
 
 
-def left_over(
-    judge: Problem, basis: Any, phi: Any, points: Sets, weights: Float[Array, " N"]
+def residual_loss(
+    loss_problem: Problem, basis: Any, phi: Any, points: Sets, weights: Float[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the weighted mean squares of all rows, and the energies."""
-    return _total(build(judge, basis, phi, points, hold_jets=False), weights)
+    return _total(build(loss_problem, basis, phi, points, materialise=False), weights)
 
 
-def has_envelope(problem: Problem, judge: Problem) -> bool:
+def has_envelope(problem: Problem, loss_problem: Problem) -> bool:
     """Whether ω minimises the loss itself: energies alone, on points that are always the same."""
     fixed = lambda on: isinstance(on, Points) or isinstance(getattr(on, "rule", None), Gauss | Grid)
     alone = all(condition.kind == "Energy" for condition in problem.conditions)
-    return judge is problem and alone and all(map(fixed, problem.sets()))
+    return loss_problem is problem and alone and all(map(fixed, problem.sets()))
 
 
 def _total(system: System, weights: Float[Array, " N"]) -> Float[Array, ""]:

@@ -359,7 +359,7 @@ def space_order(reading: Reading, u: str) -> int:
 
 
 def _distinguished(p: int, d: int, count: int) -> int:
-    """A total degree, at most p, of which so many points tell all products apart."""
+    """A total degree, at most p, of which that many points tell all products apart."""
     while p > 0 and len(degrees(p, d)) > count:
         p -= 1
     return p

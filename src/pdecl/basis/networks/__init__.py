@@ -1,4 +1,4 @@
-"""Networks that propose basis functions, and wrappers around them."""
+"""Networks that predict basis functions, and wrappers around them."""
 
 from .deeponet import DeepONet as DeepONet
 from .features import Periodic as Periodic

@@ -1,4 +1,4 @@
-"""A trunk of functions and a branch that proposes their weights."""
+"""A trunk of functions and a branch that predicts their weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,8 @@ class DeepONet(Summarised, Basis):
     through dense layers of the same width.
 
     Arguments are those of `MLP`, which the trunk is, and `branch_depth`, the branch's hidden layers if
-    not as many. The problem needs a law (`parameter=`): φ is scaled by its mean and deviation under it.
+    not as many. The problem needs a distribution of φ (`parameter=`): φ is scaled by its mean and
+    deviation under it.
     """
 
     trunk: MLP

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...state.problem import Problem
 from .layers import stack
 
-_SAMPLES = 256  # parameters that the law's mean and deviation are estimated from
+_SAMPLES = 256  # parameters that the distribution's mean and deviation are estimated from
 
 
 class Standard(eqx.Module):
-    """φ as one array, each entry minus its mean and over its deviation under the problem's law.
+    """φ as one array, each entry minus its mean and over its deviation under the problem's distribution.
 
     Both are kept with the network's parameters, so that they are saved with it, but are not trained.
     """
@@ -24,10 +24,10 @@ class Standard(eqx.Module):
     scale: Float[Array, " m"]  # one over the deviation
 
     def __init__(self, problem: Problem):
-        # The law's own numbers: the same for every network, so no key of the caller's.
+        # The distribution's own numbers: the same for every network, so no key of the caller's.
         drawn = jax.vmap(flatten)(problem.sample(jr.key(0), _SAMPLES))
         self.mean, deviation = jnp.mean(drawn, axis=0), jnp.std(drawn, axis=0)
-        # What the law does not vary tells nothing; it is left at zero, not divided by zero.
+        # What the distribution does not vary tells nothing; it is left at zero, not divided by zero.
         varies = deviation > 1e-6 * jnp.max(deviation)
         self.scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
 

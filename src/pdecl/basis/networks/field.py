@@ -13,9 +13,9 @@ _SAMPLES = 8  # fields that means and deviations are estimated from
 
 
 class FieldFeatures(eqx.Module):
-    """What an FNO sees of a field φ: its logarithm if the law's fields are positive, otherwise itself,
-    with mean zero and deviation one; the coordinates from -1 to 1; a bump that is zero on the walls;
-    and, with `slopes`, those of the field's potential.
+    """What an FNO sees of a field φ: its logarithm if the distribution's fields are positive, otherwise
+    itself, with mean zero and deviation one; the coordinates from -1 to 1; a bump that is zero on the
+    walls; and, with `slopes`, those of the field's potential.
     """
 
     mean: Float[Array, ""]

@@ -32,8 +32,8 @@ class FNO(Summarised, Pickled, eqx.Module):
     - `size`: how many functions.
     - `modes`: how many waves are kept along each axis.
     - `factorised`: sums of convolutions along the axes, with few weights; otherwise in the plane.
-    - `local`: if not zero, a convolution over so many nodes a side (3) beside the spectral one. It sees
-      interfaces sharply, and ties the network to the spacing of the grid it was trained on.
+    - `local`: if not zero, a convolution over this many nodes a side (3) beside the spectral one. It
+      sees interfaces sharply, and ties the network to the spacing of the grid it was trained on.
     - `padding`: how far beyond the domain the waves' period reaches, as a part of its length.
     - `hidden`: width of the layer before the functions; more than `hidden + 1` are linearly dependent.
     - `gain`: what the functions are multiplied by; for a soft model, the size of the solutions.

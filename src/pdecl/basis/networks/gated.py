@@ -28,8 +28,8 @@ class GatedDeepONet(Summarised, Pickled, Basis):
     and of the trunk, h ← (1 − z) U + z V, so that both see φ and the point. Function i is the product of
     their i-th outputs; as a soft model, with weights of one, u is the inner product of the two.
 
-    Arguments are those of `MLP`. The problem needs a law (`parameter=`): φ is scaled by its mean and
-    deviation under it.
+    Arguments are those of `MLP`. The problem needs a distribution of φ (`parameter=`): φ is scaled by
+    its mean and deviation under it.
     """
 
     standard: Standard

@@ -30,7 +30,7 @@ class Modulated(Summarised, Basis):
     - `code`: how many numbers φ is encoded in.
     - `strength`: how strongly the code scales and shifts at the start.
 
-    The problem needs a law (`parameter=`): φ is scaled by its mean and deviation under it.
+    The problem needs a distribution of φ (`parameter=`): φ is scaled by its mean and deviation under it.
     """
 
     network: MLP

@@ -9,11 +9,11 @@ from .. import ErrorBound
 from .ladder import by_more
 from .nodes import NodalBasis as NodalBasis
 from .nodes import at_nodes as at_nodes
-from .record import Means as Means
 from .record import Refined as Refined
+from .record import RefinedBy as RefinedBy
 from .record import is_better, member, put
 
-__all__ = ["Means", "NodalBasis", "Refined", "at_nodes", "refine"]
+__all__ = ["NodalBasis", "Refined", "RefinedBy", "at_nodes", "refine"]
 
 
 def refine(
@@ -28,7 +28,7 @@ def refine(
 
     φ are refined one at a time, so what is compiled does not depend on how many need it. For a φ that
     cannot be brought within the tolerance, the answer with the least bound is kept and said to be
-    `Means.NOT_REACHED`.
+    `RefinedBy.NOT_REACHED`.
 
     Arguments:
 
@@ -40,25 +40,25 @@ def refine(
         raise ValueError(f"tolerance must be a positive number; found {tolerance!r}.")
     if solution.code.ndim != 1:
         raise ValueError("refine takes the solutions of a batch of φ, as trained.solve gives them.")
-    law = trained.law
+    family = trained.family
     if known is None:
         known = trained.bound(solution, throw=False)
     over = np.flatnonzero(~known.within(tolerance))
-    if law.on_grid and len(over):
+    if family.on_grid and len(over):
         solution = at_nodes(solution)
-    means = np.zeros(len(known.relative), np.int8)
+    refined_by = np.zeros(len(known.relative), np.int8)
     better: dict[int, Solution] = {}
     for place in over.tolist():
         one = member(solution, place)
         first = put(known, place)
-        if law.polish is not None:
-            found, reached = law.polish(one, tolerance), Means.CONJUGATE_GRADIENTS
+        if family.polish is not None:
+            found, reached = family.polish(one, tolerance), RefinedBy.CONJUGATE_GRADIENTS
             improved = trained.bound(found, throw=False)
         else:
             found, improved, reached = by_more(trained, one, first, tolerance)
         within = bool(improved.within(tolerance)[0])
-        means[place] = reached if within else Means.NOT_REACHED
+        refined_by[place] = reached if within else RefinedBy.NOT_REACHED
         if within or is_better(improved, first):
             better[place] = found
             known = put(known, place, improved)
-    return Refined(solution, better, known, means, float(tolerance))
+    return Refined(solution, better, known, refined_by, float(tolerance))

@@ -18,13 +18,13 @@ from ...layer.solve import solve
 from ...state.domain import Region
 from ...state.points import Points
 from .. import ErrorBound
-from .record import Means, is_better
+from .record import RefinedBy, is_better
 
 NEAR = 2.0
 
 
 class _Rung(NamedTuple):
-    means: Means
+    refined_by: RefinedBy
     basis: Any
     size: int
     points: tuple[Points, ...]
@@ -33,35 +33,35 @@ class _Rung(NamedTuple):
 
 def by_more(
     trained: Any, one: Solution, known: ErrorBound, tolerance: float
-) -> tuple[Solution, ErrorBound, Means]:
+) -> tuple[Solution, ErrorBound, RefinedBy]:
     """The first answer for a batch of one that is within the tolerance, or else the one with the least
     bound; its bound, and what it took."""
-    best, least, means = one, known, Means.NOTHING
+    best, least, refined_by = one, known, RefinedBy.NOTHING
     for rung in _rungs(trained, one):
         near = bool(least.within(NEAR * tolerance)[0])
-        if rung.means == Means.POINTS and not near:
+        if rung.refined_by == RefinedBy.POINTS and not near:
             continue
         again = lambda phi, start, rung=rung: solve(
             one.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
         )
         found = jax.vmap(again)(one.phi, _padded(one, rung.size))
-        judged = trained.bound(found, throw=False, **rung.resolution)
-        if is_better(judged, least):
-            best, least, means = found, judged, rung.means
+        bound = trained.bound(found, throw=False, **rung.resolution)
+        if is_better(bound, least):
+            best, least, refined_by = found, bound, rung.refined_by
         if bool(least.within(tolerance)[0]):
             break
-    return best, least, means
+    return best, least, refined_by
 
 
 def _rungs(trained: Any, one: Solution) -> list[_Rung]:
     size, points = one.weights.shape[-1], one.points
     rungs = []
     if trained.experiment.method == "soft":
-        rungs.append(_Rung(Means.WEIGHTS, one.basis, size, points, {}))
+        rungs.append(_Rung(RefinedBy.WEIGHTS, one.basis, size, points, {}))
     for factor in (2, 4):
         counts = [factor * len(group.coords) for group in points]
-        rungs.append(_Rung(Means.POINTS, one.basis, size, _placed(one, counts), {}))
-    for further in trained.law.further(size):
+        rungs.append(_Rung(RefinedBy.POINTS, one.basis, size, _placed(one, counts), {}))
+    for further in trained.family.further(size):
         # Four for each function: with two, polynomials are wild between them near the ends of t. On
         # the faces in proportion to how fine the functions are there.
         most = size + further.size
@@ -71,7 +71,7 @@ def _rungs(trained: Any, one: Solution) -> list[_Rung]:
         ]
         basis = Beside(one.basis, further)
         placed = _placed(one, counts)
-        rungs.append(_Rung(Means.FUNCTIONS, basis, most, placed, further.resolution))
+        rungs.append(_Rung(RefinedBy.FUNCTIONS, basis, most, placed, further.resolution))
     return rungs
 
 

@@ -14,8 +14,8 @@ from ...support.status import Status
 from .. import ErrorBound
 
 
-class Means(enum.IntEnum):
-    """How a φ came within the tolerance. `str(means)` says it in words."""
+class RefinedBy(enum.IntEnum):
+    """How a φ came within the tolerance. `str(refined_by)` says it in words."""
 
     NOT_REACHED = -1
     NOTHING = 0
@@ -29,12 +29,12 @@ class Means(enum.IntEnum):
 
 
 _WORDS = {
-    Means.NOT_REACHED: "not reached: the answer with the least bound was kept",
-    Means.NOTHING: "nothing was needed",
-    Means.WEIGHTS: "weights solved for in the place of those the network proposed",
-    Means.POINTS: "more points",
-    Means.FUNCTIONS: "more functions",
-    Means.CONJUGATE_GRADIENTS: "conjugate gradients",
+    RefinedBy.NOT_REACHED: "not reached: the answer with the least bound was kept",
+    RefinedBy.NOTHING: "nothing was needed",
+    RefinedBy.WEIGHTS: "weights solved for instead of those the network predicted",
+    RefinedBy.POINTS: "more points",
+    RefinedBy.FUNCTIONS: "more functions",
+    RefinedBy.CONJUGATE_GRADIENTS: "conjugate gradients",
 }
 
 
@@ -45,7 +45,7 @@ class Refined:
     - `original`: the solution that was refined; `better` has a solution, a batch of one, for each φ
       whose answer changed.
     - `bound`: the bounds of the answers. `reached`: whether they are within `tolerance`.
-    - `codes`: of `Means`, one for each φ; `means` has their words.
+    - `codes`: of `RefinedBy`, one for each φ; `refined_by` has their words.
     """
 
     original: Solution
@@ -70,12 +70,12 @@ class Refined:
         return at
 
     @property
-    def means(self) -> list[Means]:
-        return [Means(int(code)) for code in self.codes]
+    def refined_by(self) -> list[RefinedBy]:
+        return [RefinedBy(int(code)) for code in self.codes]
 
     @property
     def reached(self) -> Bool[np.ndarray, " batch"]:
-        return self.codes != Means.NOT_REACHED
+        return self.codes != RefinedBy.NOT_REACHED
 
     @property
     def status(self) -> list[Status]:

@@ -1,4 +1,4 @@
-"""Rows that are nearly as many as functions, on a CPU: LU in the place of CCᵀ and its Cholesky factor.
+"""Rows that are nearly as many as functions, on a CPU: LU instead of CCᵀ and its Cholesky factor.
 
 For rows C of m × n numbers, n a little above m, Cᵀ = PᵀLU takes half of the operations, and does not
 square the condition number (Peters and Wilkinson, 1970). L is tall: with its square part L₁, the rest

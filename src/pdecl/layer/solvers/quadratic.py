@@ -27,16 +27,16 @@ from .cholesky import Cholesky
 from .nearly_square import NearlySquare
 
 
-def softness(dtype: Any) -> float:
+def regularisation(dtype: Any) -> float:
     """Weight of the multipliers in the equality-constrained system, whose Schur complement has
     eigenvalues between 0 and 1: it keeps dependent or contradictory rows from making it singular."""
     return 1e-4 if dtype == jnp.float32 else 1e-8
 
 
-def rounds(dtype: Any) -> int:
-    """Rounds of the method of multipliers. Each adds the violation that is left to the target, which
-    multiplies it by about the softness (or the ridge) where the rows can hold, and leaves the smallest
-    possible violation where they cannot."""
+def multiplier_iterations(dtype: Any) -> int:
+    """Iterations of the augmented Lagrangian. Each adds the violation that is left to the target, which
+    multiplies it by about the regularisation (or the ridge) where the rows can hold, and leaves the
+    smallest possible violation where they cannot."""
     return 10 if dtype == jnp.float32 else 3
 
 
@@ -62,17 +62,17 @@ def minimise(
     if model.C is None:
         return _unconstrained(model, ridge, start, solver)
     if m >= start.size and isinstance(solver, DirectSolver):
-        return _beyond(model, ridge, start, solver)
+        return _overdetermined(model, ridge, start, solver)
     return _constrained(model, ridge, start, solver)
 
 
 def _unconstrained(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
-    at_rest = -(model.slope() + ridge * start)
+    at_zero = -(model.slope() + ridge * start)
     minus_gradient = lambda p: -(model.slope(p) + ridge * (start + p))
     gram = model.gram(ridge)
-    p, effort = _settle(solver, solver.prepare(constant(gram)), gram, at_rest, minus_gradient)
+    p, effort = _settle(solver, solver.prepare(constant(gram)), gram, at_zero, minus_gradient)
     return p, jnp.zeros_like(model.c), effort
 
 
@@ -104,7 +104,7 @@ def _wide_enforce(
     half = scale_columns(model.C, columns)
     target = half.mv(start / columns) - model.c
     gram = Dual(half, jnp.full_like(target, size))
-    by_rounds = lambda: _rounds(gram, target, solver)
+    by_rounds = lambda: _augmented(gram, target, solver)
     if isinstance(solver, Cholesky) and nearly_square.pays(half):
         lu, bare = NearlySquare(), Dual(half, jnp.zeros_like(target))
         factors = lu.prepare(constant(gram))
@@ -115,7 +115,7 @@ def _wide_enforce(
     return columns * transposed(half, y) - start, -y * size, total
 
 
-def _rounds(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Array, Effort]:
+def _augmented(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Array, Effort]:
     """The y whose Rᵀy is the shortest x with R x = target, or as near to it as any x is."""
     prepared = solver.prepare(constant(gram))
     target = target - _out_of_reach(_inverse(solver, gram, prepared), gram, target)
@@ -127,7 +127,9 @@ def _rounds(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Array, Eff
         return y + step, combine_efforts(total, effort)
 
     nothing = (jnp.zeros_like(target), exact())
-    return jax.lax.fori_loop(0, rounds(target.dtype), improve, nothing, unroll=solver.direct)
+    return jax.lax.fori_loop(
+        0, multiplier_iterations(target.dtype), improve, nothing, unroll=solver.direct
+    )
 
 
 def _out_of_reach(inverse: Callable, gram: Dual, target: Float[Array, " m"]) -> Float[Array, " m"]:
@@ -136,10 +138,10 @@ def _out_of_reach(inverse: Callable, gram: Dual, target: Float[Array, " m"]) -> 
     Left in the target, it would make multipliers so large that their rounding is seen in ω.
     """
     once_more = lambda _, part: gram.ridge * inverse(part)[0]
-    return jax.lax.fori_loop(0, rounds(target.dtype), once_more, target)
+    return jax.lax.fori_loop(0, multiplier_iterations(target.dtype), once_more, target)
 
 
-def _beyond(
+def _overdetermined(
     model: Model, ridge: Array, start: Array, solver: DirectSolver
 ) -> tuple[Array, Array, Effort]:
     """As many equality rows as functions, or more, beside something else: the least violation y, then
@@ -157,7 +159,7 @@ def _beyond(
     G = Gram(((rows, None),), jnp.zeros_like(fixed))
     prepared = solver.prepare(Gram(G.blocks, fixed))
     blind = anywhere(~_sees_everything(solver, prepared, jnp.sqrt(G.diagonal() + fixed), fixed))
-    weight = softness(start.dtype) / (1 + softness(start.dtype))
+    weight = regularisation(start.dtype) / (1 + regularisation(start.dtype))
     epsilon = jnp.where(blind, weight, 0.0)
     join, split = lambda p, y: jnp.concatenate([p, y]), lambda z: (z[:size], z[size:])
 
@@ -181,8 +183,8 @@ def _beyond(
         return join(epsilon * hessian.mv(p) + transposed(C, y), C.mv(p) - y)
 
     accurately = lambda _, rhs: solve(lambda g: solver.apply(prepared, G, g)[0], rhs)
-    at_rest = constant(join(epsilon * (model.slope() + ridge * start), model.c))
-    z = constant(solve(partial(solver.once, prepared), -at_rest))
+    at_zero = constant(join(epsilon * (model.slope() + ridge * start), model.c))
+    z = constant(solve(partial(solver.once, prepared), -at_zero))
     z = z + jax.lax.custom_linear_solve(product, left(z), accurately, accurately, symmetric=True)
     p, y = split(z)
     # Multipliers balance the rest's pull; they tell how well the solve went, and have no derivatives.
@@ -194,14 +196,14 @@ def _beyond(
 def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: Array) -> Array:
     """Whether H, its columns divided by norms, is far from singular."""
     inverse = lambda f: norms * solver.once(prepared, norms * f)
-    far = jnp.maximum(1e2 * softness(ridge.dtype), 1e4 * jnp.max(ridge / norms**2))
+    far = jnp.maximum(1e2 * regularisation(ridge.dtype), 1e4 * jnp.max(ridge / norms**2))
     return smallest_eigenvalue(inverse, ridge) > far
 
 
 def _constrained(
     model: Model, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
-    """Rounds of the method of multipliers on [H + CᵀC, Cᵀ; C, −softness].
+    """Augmented-Lagrangian iterations on [H + CᵀC, Cᵀ; C, −regularisation].
 
     They refine by themselves, since each starts from what the rows say is left.
     """
@@ -219,14 +221,14 @@ def _constrained(
         return p + step, multipliers + more + left, left, combine_efforts(total, effort)
 
     nothing = (jnp.zeros_like(start), jnp.zeros_like(model.c), model.c, exact())
-    p, multipliers, _, total = jax.lax.fori_loop(0, rounds(start.dtype), improve, nothing)
+    p, multipliers, _, total = jax.lax.fori_loop(0, multiplier_iterations(start.dtype), improve, nothing)
     return p, multipliers, total
 
 
 def kkt_inverse(
     solver: LinearSolver, hessian: Gram, C: lx.AbstractLinearOperator
 ) -> Callable[[Array, Array], tuple[Array, Array, Effort]]:
-    """Solves  H x + Cᵀ y = f,  C x − softness·(y − C x + g) = g  for many (f, g)."""
+    """Solves  H x + Cᵀ y = f,  C x − regularisation·(y − C x + g) = g  for many (f, g)."""
     inverse = _soft_inverse(solver, hessian.plus(C), C, refined=True)
 
     def solve(f: Array, g: Array) -> tuple[Array, Array, Effort]:
@@ -239,9 +241,9 @@ def kkt_inverse(
 def _soft_inverse(
     solver: LinearSolver, gram: Gram, C: lx.AbstractLinearOperator, refined: bool
 ) -> Callable[[Array, Array], tuple[Array, Array, Effort]]:
-    """Solves  H₁ x + Cᵀ y = f,  C x − softness·y = g  for many (f, g).
+    """Solves  H₁ x + Cᵀ y = f,  C x − regularisation·y = g  for many (f, g).
 
-    With H₁ = H + CᵀC in the place of H, which changes nothing where C x = g, the Schur complement
+    With H₁ = H + CᵀC instead of H, which changes nothing where C x = g, the Schur complement
     S = C H₁⁻¹ Cᵀ has no eigenvalue above one, and H₁ sees every direction that H or C sees.
     """
     held, rows = constant((gram, C))
@@ -255,7 +257,7 @@ def _soft_inverse(
 
     def product(z: Array) -> Array:
         x, y = split(z)
-        return jnp.concatenate([gram.mv(x) + transposed(C, y), C.mv(x) - softness(z.dtype) * y])
+        return jnp.concatenate([gram.mv(x) + transposed(C, y), C.mv(x) - regularisation(z.dtype) * y])
 
     def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
         z, effort = solve(*split(rhs))
@@ -276,7 +278,7 @@ def _schur(
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
     W = one_by_one(solver.down)(prepared, written_out(rows).as_matrix().T)
-    soft = softness(W.dtype) * jnp.eye(W.shape[1], dtype=W.dtype)
+    soft = regularisation(W.dtype) * jnp.eye(W.shape[1], dtype=W.dtype)
     factor = triangular.factorise(lower_product(W, W) + soft)
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
@@ -287,7 +289,7 @@ def _schur(
     def refine(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         (x, y), effort = solve(f, g)
         for _ in range(refinements):
-            left = f - gram.mv(x) - transposed(rows, y), g - rows.mv(x) + softness(y.dtype) * y
+            left = f - gram.mv(x) - transposed(rows, y), g - rows.mv(x) + regularisation(y.dtype) * y
             (dx, dy), _ = solve(*left)
             x, y = x + dx, y + dy
         return (x, y), effort

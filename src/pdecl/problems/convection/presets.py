@@ -9,7 +9,7 @@ def preset(method: str, name: str) -> Preset:
     hard = method == "hard"
     creased = 0.25 if hard else 0.0
     statement: dict = {"data_weight": 10.0}
-    judge: dict = {}
+    loss_statement: dict = {}
     if name == "quick":
         network = Network("MLP" if hard else "Modulated", 128, 128, 3, creased=creased)
         soft = Training(800, 8, 4e-3, single=True, optimiser="muon")
@@ -18,7 +18,7 @@ def preset(method: str, name: str) -> Preset:
         if hard:
             network = Network("MLP", 600, 600, 3)
             statement |= {"pde": "Enforce", "points": 500, "face_points": 125}
-            judge |= {"points": 166, "face_points": 42}
+            loss_statement |= {"points": 166, "face_points": 42}
             # At a rate of 1e-3 it ends higher: 2.63%.
             training = Training(2000, 4, 2e-4, mean="mean")
         else:
@@ -33,4 +33,4 @@ def preset(method: str, name: str) -> Preset:
         network = Network("Modulated", size, 512, 4, creased=creased)
         steps, rate, warmup = (3000, 3e-4, 10) if hard else (8000, 2e-3, 50)
         training = Training(steps, 8, rate, warmup=warmup, single=True, optimiser="muon")
-    return Preset(network, training, statement, judge)
+    return Preset(network, training, statement, loss_statement)

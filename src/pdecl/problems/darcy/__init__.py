@@ -1,5 +1,5 @@
 """Darcy flow through two materials: −∇·(ν∇u) = 1 on (0, 1)², u = 0 on the boundary; φ is ν."""
 
-from .law import Darcy as Darcy
+from .family import Darcy as Darcy
 
 family = Darcy()

@@ -19,7 +19,7 @@ from .bound import NORM, differences, energy_norm
 from .grid import face_coefficients, flux_balance
 from .poisson import poisson, ratio
 
-# The most steps; and after so many without a smaller bound rounding is all that is left.
+# The most steps; and after this many without a smaller bound rounding is all that is left.
 STEPS, PATIENCE = 500, 20
 
 

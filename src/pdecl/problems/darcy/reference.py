@@ -64,7 +64,8 @@ def pixel_elements(nu: Batch, refine: int, tolerance: float = 1e-7) -> Batch:
 
 
 def pixel_truth(nu: Batch, refine: int = 4, tolerance: float = 1e-7) -> Batch:
-    """The solution of the pixel law itself: Q1 on refine/2 and on refine, extrapolated in h.
+    """The solution of the pixel-wise coefficient itself: Q1 on refine/2 and on refine, extrapolated in
+    h.
 
     At 421 nodes and refine 4 (841 and 1681 nodes a side) it is within 1e-5 (relative L2) of the
     extrapolation one level finer, against 1.6e-3 for `finite_differences`.

@@ -25,7 +25,7 @@ def problem(
 ) -> Problem:
     """−∇·(ν∇u) = 1 for ν at grid × grid nodes; `walls` adds u = 0 at the boundary nodes.
 
-    With `nodes` u has so many nodes a side, and the energy of its slopes the ν that lies between them.
+    With `nodes` u has this many nodes a side, and the energy of its slopes the ν that lies between them.
     """
     if form not in _FORMS:
         raise ValueError(f"form must be one of {', '.join(map(repr, _FORMS))}; found {form!r}.")

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 from ..basis import basis as bases
 from ..family.experiment import solver_of
 from ..family.trained import Trained
-from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, judged
-from ..layer.solve import propose, solve
+from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals
+from ..layer.solve import predict, solve
 from ..layer.solvers import GaussNewton
 from ..reduced.core import Core, answer_all
 from ..reduced.crease import inner_of
@@ -28,7 +28,7 @@ Found = tuple[dict[str, Any], dict[str, Array], Any]
 FOUND = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
 
 
-class AskedLayer(eqx.Module):
+class LayerQuery(eqx.Module):
     """A trained basis: ω from the layer, or for a soft model from the network."""
 
     problem: Problem
@@ -45,7 +45,7 @@ class AskedLayer(eqx.Module):
 
     def _one(self, side: int | None, phi: Any) -> Found:
         if self.soft:
-            solution = propose(self.problem, self.basis, phi, points=self.points, throw=False)
+            solution = predict(self.problem, self.basis, phi, points=self.points, throw=False)
         else:
             solution = solve(
                 self.problem,
@@ -60,7 +60,7 @@ class AskedLayer(eqx.Module):
         return _numbers(solution), values, at_nodes(solution, side)
 
 
-class AskedCompiled(eqx.Module):
+class CompiledQuery(eqx.Module):
     """A compiled solver: the network runs once, for `tables`: the r combinations of functions, and their
     derivatives, at the points; or, for functions that crease, for the core's own values there. A basis
     that sees φ, or has an offset, runs for every batch, and so do derivatives across a crease."""
@@ -76,7 +76,7 @@ class AskedCompiled(eqx.Module):
         # Without `modes` the weights that come out are those of the combinations.
         found = answer_all(replace(core, modes=None), phi)
         weights = found.weights if core.modes is None else found.weights @ core.modes.T
-        code = judged(core.problem, found.code, found.measured, self.residual_limit)
+        code = check_residuals(core.problem, found.code, found.measured, self.residual_limit)
         outcome = {name: getattr(found, name) for name in FOUND} | {"weights": weights, "code": code}
 
         def with_network(phi: Any, outcome: dict[str, Any]) -> tuple[Any, Any]:
@@ -99,7 +99,7 @@ def asked(
     points: tuple[Points, ...],
     query: Query,
     residual_limit: float = RESIDUAL_LIMIT,
-) -> AskedLayer | AskedCompiled:
+) -> LayerQuery | CompiledQuery:
     """A model that answers a query. `problem` and `points` are those a trained basis is solved with."""
     coords = jnp.asarray(query.coords)
     if isinstance(model, Compiled):
@@ -109,10 +109,10 @@ def asked(
         elif _has_tables(core):
             phi = _zeros(model.phi_like)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
-        return AskedCompiled(core, coords, query.derivatives, tables, residual_limit)
+        return CompiledQuery(core, coords, query.derivatives, tables, residual_limit)
     soft = model.experiment.method == "soft"
     solver = solver_of(model.experiment)
-    return AskedLayer(
+    return LayerQuery(
         problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit
     )
 

@@ -73,7 +73,7 @@ class Convection(Family):
         than functions, and initial and inflow values are fitted: an equality-constrained QP.
 
         `points` inside and `face_points` on each face, where the default does not suit; with `side` they
-        are nodes of a grid with so many nodes a side.
+        are nodes of a grid with this many nodes a side.
         """
         box = Box(x=(0, 1), t=(0, 1))
         regions = [box.interior, box.face(t=0), box.face(x=0)]

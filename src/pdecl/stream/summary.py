@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..error.refine import Means
+from ..error.refine import RefinedBy
 from ..support.status import Status
-from .demand import Bounds, Demand
-from .novelty import FAR
+from .distance import FAR
+from .target import Bounds, ErrorTarget
 
 PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come
 _SHOWN = 20
@@ -25,11 +25,11 @@ def usable(code: int) -> bool:
 
 
 @dataclass
-class BoundTally:
+class BoundSummary:
     """The largest of the relative bounds (infinite where one says nothing), and the φ above the
     tolerance: the first of them with their bounds."""
 
-    demand: Demand
+    target: ErrorTarget
     worst: float = 0.0
     over: list[dict[str, Any]] = field(default_factory=list)
     over_count: int = 0
@@ -38,8 +38,10 @@ class BoundTally:
     def add(self, start: int, bounds: Bounds) -> None:
         known = bounds.relative[~np.isnan(bounds.relative)]
         self.worst = max(self.worst, float(known.max(initial=0.0)))
-        self.refined.update(Means(int(code)).name for code in bounds.means if code > Means.NOTHING)
-        for place in np.flatnonzero([self.demand.complaint(float(r)) for r in bounds.relative]):
+        self.refined.update(
+            RefinedBy(int(code)).name for code in bounds.refined_by if code > RefinedBy.NOTHING
+        )
+        for place in np.flatnonzero([self.target.violation(float(r)) for r in bounds.relative]):
             self.over_count += 1
             if len(self.over) < _SHOWN:
                 found = float(bounds.relative[place])
@@ -47,10 +49,10 @@ class BoundTally:
 
     def as_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"largest_relative_bound": _finite(self.worst)}
-        if self.demand.tolerance is not None:
-            plain |= {"tolerance": self.demand.tolerance}
+        if self.target.tolerance is not None:
+            plain |= {"tolerance": self.target.tolerance}
             plain |= {"over_tolerance_count": self.over_count, "over_tolerance": self.over}
-        if self.demand.refine:
+        if self.target.refine:
             plain |= {"refined": sum(self.refined.values()), "refined_by": dict(self.refined)}
         return plain
 
@@ -60,7 +62,7 @@ def _finite(value: float) -> float | None:
 
 
 @dataclass
-class Tally:
+class StreamSummary:
     """Counts by status, the φ without a usable answer (the first with their reasons), the far ones,
     and what the bounds came to if they were asked for."""
 
@@ -69,16 +71,16 @@ class Tally:
     bad_count: int = 0
     far: int = 0
     farthest: float = 0.0
-    bounds: BoundTally | None = None
+    bounds: BoundSummary | None = None
 
     @property
     def count(self) -> int:
         return sum(self.statuses.values())
 
     @classmethod
-    def begin(cls, demand: Demand | None) -> "Tally":
-        """An empty one, for answers of which that is demanded."""
-        return cls(bounds=None if demand is None else BoundTally(demand))
+    def begin(cls, target: ErrorTarget | None) -> "StreamSummary":
+        """An empty one, for answers with that target."""
+        return cls(bounds=None if target is None else BoundSummary(target))
 
     def add(
         self,
@@ -105,7 +107,7 @@ class Tally:
             "statuses": dict(self.statuses),
             "bad_count": self.bad_count,
             "bad": self.bad,
-            "outside_the_law": self.far,
+            "out_of_distribution": self.far,
             "largest_distance": self.farthest,
             **(self.bounds.as_dict() if self.bounds else {}),
         }

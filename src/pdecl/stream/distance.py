@@ -12,8 +12,8 @@ FAR = 1.5
 _FLOOR = 1e-3
 
 
-class Novelty:
-    """A distance of φ from the training law: 1 is that of the farthest of 1000 training φ.
+class MahalanobisDistance:
+    """A distance of φ from the training distribution: 1 is that of the farthest of 1000 training φ.
 
     With c_k the principal components of φ's features and λ_k their variances over the training φ, it is
 
@@ -24,13 +24,15 @@ class Novelty:
     wrong the answer is.
     """
 
-    def __init__(self, law: Family):
-        split, cheaper = SPLITS["train"], law.cheaper()
-        self.law, starts = law, range(0, split.count, 50)
-        seen = np.concatenate([law.features(cheaper.sample(split.seed, 50, start)) for start in starts])
+    def __init__(self, family: Family):
+        split, cheaper = SPLITS["train"], family.cheaper()
+        self.family, starts = family, range(0, split.count, 50)
+        seen = np.concatenate(
+            [family.features(cheaper.sample(split.seed, 50, start)) for start in starts]
+        )
         self.mean = seen.mean(axis=0)
         self.units = np.ones(seen.shape[1])
-        if len(law.phi_axes) > 1:
+        if len(family.phi_axes) > 1:
             deviations = seen.std(axis=0)
             self.units = np.where(deviations > 0, deviations, 1.0)
         covariance = np.atleast_2d(np.cov((seen - self.mean) / self.units, rowvar=False))
@@ -41,7 +43,7 @@ class Novelty:
 
     def __call__(self, phi: Any) -> np.ndarray:
         """The distance of each φ of a batch."""
-        return self._raw(self.law.features(phi))
+        return self._raw(self.family.features(phi))
 
     def _raw(self, features: np.ndarray) -> np.ndarray:
         moved = (features - self.mean) / self.units
@@ -49,6 +51,6 @@ class Novelty:
 
 
 @lru_cache(maxsize=8)
-def novelty_of(law: Family) -> Novelty:
-    """The distance from a law, made once."""
-    return Novelty(law)
+def distance_of(family: Family) -> MahalanobisDistance:
+    """The distance from a family's training φ, made once."""
+    return MahalanobisDistance(family)

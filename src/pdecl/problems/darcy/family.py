@@ -72,7 +72,7 @@ class Darcy(Family):
         - "wide": the central differences of physics-informed FNO code, to reproduce published results.
 
         `walls=False` leaves u = 0 on the boundary to the basis. With `nodes` u is sought on a coarser
-        grid, of so many nodes a side; its energy remembers the ν between them.
+        grid, of this many nodes a side; its energy remembers the ν between them.
         """
         return statement.problem(self.grid, self.draw, form, walls, nodes)
 
@@ -119,8 +119,8 @@ class Darcy(Family):
 
     def residual_on(self, solution: Solution, nodes: Any) -> np.ndarray:
         """Of the five-point fluxes at the interior nodes of the grid of ν."""
-        law = replace(self, grid=solution.phi.shape[-1])
-        problem = stated(law, form="conservative", walls=False)
+        family = replace(self, grid=solution.phi.shape[-1])
+        problem = stated(family, form="conservative", walls=False)
         return squares_on(solution, problem, tuple(problem.sets()), problem.names())
 
     def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
@@ -137,7 +137,7 @@ class Darcy(Family):
         return features(nu, self.low, self.high)
 
     def cheaper(self) -> "Darcy":
-        """Means over cells hardly depend on how fine ν is."""
+        """RefinedBy over cells hardly depend on how fine ν is."""
         return replace(self, grid=min(self.grid, MOST_NODES))
 
     def adopt(self, nu: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

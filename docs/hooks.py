@@ -31,6 +31,11 @@ import gallery  # noqa: E402
 
 _IMPORT = re.compile(r"^from _shared import (.+)\n", re.MULTILINE)
 _LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
+_PINNACLE = """# PINNacle and families
+
+What pdecl reaches where others have measured: single PDEs and shapes beside physics-informed networks,
+shapes beside finite elements, and families of PDEs. Each table is written by the command that it names.
+"""
 _ELSEWHERE = "repository/"  # pages of files that are not in this folder
 
 
@@ -44,6 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
     made["reference.md"] = _reference()
     made["changelog.md"] = (ROOT / "CHANGELOG.md").read_text()
     made["results.md"] = _results()
+    made["pinnacle.md"] = _pinnacle()
     waiting = [(name, text) for name, text in made.items() if name.endswith(".md")]
     waiting += [(f.src_uri, Path(f.abs_src_path).read_text()) for f in files.documentation_pages()]
     while waiting:
@@ -172,14 +178,15 @@ def _index(shown: list[gallery.Example], results: dict[str, Any]) -> str:
     return (DOCS / "gallery" / "head.md").read_text() + (
         f'\n<div class="kinds"><button data-kind="">all</button>{choice}</div>\n'
         f'<div class="cards">{cards}</div>\n<script src="choose.js"></script>\n\n'
-        "| example | statement | dimensions | kind | relative error | seconds |\n"
-        f"| --- | --- | --- | --- | --- | --- |\n{rows}\n"
+        "| example | statement | dimensions | linear | trained | relative error | seconds |\n"
+        f"| --- | --- | --- | --- | --- | --- | --- |\n{rows}\n"
     )
 
 
 def _row(e: gallery.Example, result: dict[str, Any]) -> str:
     statement = e.statement.replace("|", "\\|")
-    cells = [f"[{e.title}]({e.name}.md)", statement, e.dimensions, ", ".join(e.kind)]
+    cells = [f"[{e.title}]({e.name}.md)", statement, e.dimensions]
+    cells += ["yes" if word in e.kind else "no" for word in ("linear", "trained")]
     return " | ".join(["", *cells, f"{result['error']:.1e}", f"{result['seconds']:.0f}", ""]).strip()
 
 
@@ -241,6 +248,16 @@ def _results() -> str:
         "with a weak rival:\ngood numerical solvers stand beside, and are faster where they are.\n\n"
         "- [The paper's three problems, trained](../RESULTS.md)\n" + "\n".join(lines) + "\n"
     )
+
+
+def _pinnacle() -> str:
+    """The measured tables of single PDEs, shapes and families, one below the other."""
+    parts = [_PINNACLE]
+    for name in ("pinnacle", "shapes", "families"):
+        page = ROOT / "benchmarks" / "results" / f"{name}.md"
+        if page.exists():
+            parts.append(re.sub(r"^#", "##", page.read_text(), flags=re.MULTILINE))
+    return "\n\n".join(parts)
 
 
 def _title(page: Path) -> str:

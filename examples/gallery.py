@@ -131,8 +131,8 @@ def keep(example: Example, names: dict[str, Any]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     picture = RESULTS / f"{example.name}.png"
     plt.gcf().savefig(picture, dpi=110, bbox_inches="tight")
-    with Image.open(picture) as image:  # 128 colours are a third of the bytes
-        image.convert("RGB").quantize(128).save(picture, optimize=True)
+    with Image.open(picture) as image:  # 256 colours are half of the bytes
+        image.convert("RGB").quantize(256).save(picture, optimize=True)
     path = RESULTS / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     results[example.name] = {

@@ -20,8 +20,8 @@ def maps(box: Any, fields: dict[str, Any], across: str, up: str, n: int) -> None
     )
     for axes, (title, values) in zip(row[0], fields.items(), strict=True):
         values = np.asarray(values).reshape(n, n)
-        signed = values.min() < 0 < values.max()
         bound = np.abs(values).max()
+        signed = min(-values.min(), values.max()) > 0.01 * bound
         limits = {"vmin": -bound, "vmax": bound, "cmap": "RdBu_r"} if signed else {"cmap": "viridis"}
         image = axes.pcolormesh(x, y, values, shading="gouraud", **limits)
         figure.colorbar(image, ax=axes)

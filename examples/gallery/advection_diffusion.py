@@ -42,9 +42,9 @@ error = relative_error(u(x[:, None]), exact)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 left.plot(x[:501], u(x[:501, None]))
 left.set(title="u", xlabel="x")
-right.plot(x[501:], u(x[501:, None]), label="u")
-right.plot(x[501:], exact[501:], "k:", label="exact")
-right.set(title="the layer", xlabel="x")
+right.plot(1000 * x[501:], u(x[501:, None]), label="u")
+right.plot(1000 * x[501:], exact[501:], "k:", label="exact")
+right.set(title="the layer", xlabel="1000 x")
 right.legend()
 
 # %% [markdown]

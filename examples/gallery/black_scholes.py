@@ -63,9 +63,9 @@ exact = S * norm.cdf(d) - K * np.exp(-0.05 * t) * norm.cdf(d - spread)
 error = relative_error(V(points), exact)
 line = np.linspace(50, 150, 201)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-for residual_loss in (0.0, 0.1, 0.5, 1.0):
-    at = np.stack([line, np.full(201, residual_loss)], axis=1)
-    left.plot(line, V(at), label=f"{residual_loss} years left")
+for years in (0.01, 0.1, 0.5, 1.0):
+    at = np.stack([line, np.full(201, years)], axis=1)
+    left.plot(line, V(at), label=f"{years} years left")
     right.plot(line, V.d("S")(at))
 left.set(title="price", xlabel="share price S")
 right.set(title="delta, ∂V/∂S", xlabel="share price S")

@@ -1,6 +1,6 @@
 # title: When it cannot
 # statement: ε u'' + u' + 1 = 0 with 20 smooth functions
-# kind: failure, layer, basis
+# kind: linear, failure, layer, basis
 # dimensions: 1
 # quick: size = 20
 

@@ -1,6 +1,6 @@
 # title: Where does it leak? (an unknown source)
 # statement: Δu + q(x; φ) = 0, φ from the boundary
-# kind: inverse, gradients, basis
+# kind: linear, inverse, gradients, basis
 # dimensions: 2
 
 # %% [markdown]
@@ -75,8 +75,8 @@ maps(
     81,
 )
 axes = plt.gcf().axes[0]
-axes.plot(*truth[:2], "wo", label="true")
-axes.plot(*found.x[:2], "k+", label="found")
+axes.plot(*truth[:2], "o", color="white", markeredgecolor="black", label="true")
+axes.plot(*found.x[:2], "k+", markersize=12, label="found")
 for part in (left, right, low, high):
     axes.plot(*part.T, "k.", markersize=3)
 axes.legend()

@@ -1,6 +1,6 @@
 # title: The layer inside a larger model
 # statement: sensors → network → φ → PDE → u
-# kind: gradients, basis, trained
+# kind: linear, gradients, basis, trained
 # dimensions: 1 + time
 
 # %% [markdown]

@@ -1,6 +1,6 @@
 # title: Heating just enough (optimal control)
 # statement: u_t = 0.1 u_xx + φ, u(·,1) = target
-# kind: control, gradients, time, basis
+# kind: linear, control, gradients, time, basis
 # dimensions: 1 + time
 
 # %% [markdown]

@@ -379,6 +379,16 @@ def test_phi_moves_the_boundary_and_points_follow():
         domain.placed(drawn[:1], {"at": jnp.asarray([1.4, 0.5]), "r": jnp.asarray(0.2)})
 
 
+@pytest.mark.parametrize("at", [(0.3, 0.3), (0.75, 0.65), (1.0, 0.4)])
+def test_points_inside_do_not_fold_where_the_boundary_moves_far(at):
+    domain = MovingDomain(channel, REFERENCE)
+    phi = {"at": jnp.asarray(at), "r": jnp.asarray(0.08)}
+    (inside,) = domain.placed((domain.interior.draw(None, 400),), phi)
+    assert np.all(channel(phi).inside(np.asarray(inside.coords)))
+    assert np.all(inside.weights > 0)
+    assert float(inside.weights.sum()) == pytest.approx(channel(phi).measure, rel=1e-2)
+
+
 def test_a_solution_is_differentiated_with_respect_to_its_shape():
     ring = lambda phi: Disk((0, 0), 2) - Disk((0, 0), phi)
     domain = MovingDomain(ring, jnp.asarray(1.0))

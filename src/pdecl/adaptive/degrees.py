@@ -12,6 +12,8 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from ..state.condition import located
+from .inverse import Inverse
+from .normal import Normal
 from .rows import Equations
 from .slab import Start
 from .space import Coefficients, Space, is_inside
@@ -52,6 +54,7 @@ class Degrees(Space):
         }
         self.allot({u: len(index) for u, index in self.index.items()})
         self.points = [self._place(i) for i in self.reading.rest]
+        self._normal: tuple[list[np.ndarray], Normal] | None = None
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
         out = np.ones((len(coords), 1))
@@ -77,6 +80,13 @@ class Degrees(Space):
                     whole[rows, self.shares[entry.unknown]] += slope * self.table(k, entry)
         return out
 
+    def inverse(self, slopes: Sequence[np.ndarray], s: int, h: float) -> Inverse:
+        """With least squares whose products serve all slabs with the same slopes."""
+        if self._normal is None or not all(map(np.array_equal, self._normal[0], slopes)):
+            blocks = [self.matrices(slopes, [k]) for k in range(len(slopes))]
+            self._normal = list(slopes), Normal(blocks)
+        return Inverse(self._normal[1], s, h, None, self.near)
+
     def start(self, starter: Starter) -> Start:
         """Polynomials that agree best with the start at points inside."""
         domain = self.reading.problem.domain
@@ -85,7 +95,8 @@ class Degrees(Space):
         for u in self.unknowns:
             wanted = [j for j, (v, _) in enumerate(starter.slots) if v == u]
             table = self.values(u, x, (0,) * len(self.axes))
-            out[u] = list(np.linalg.lstsq(table, values[:, wanted])[0].T)
+            fit, _ = Normal([{0: table}])()
+            out[u] = [fit(column) for column in values[:, wanted].T]
         return out
 
     def spectrum(self, u: str, coefficients: np.ndarray) -> np.ndarray:

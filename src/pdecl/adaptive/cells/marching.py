@@ -88,7 +88,7 @@ class ByDegree(Marches):
 
     @property
     def _coarse(self) -> float:
-        return 0.0
+        return float(_COARSE / 32**self.count)
 
     def _refine(self, space: Any, rests: np.ndarray) -> None:
         """The degree follows the count of levels."""

@@ -1,9 +1,9 @@
 """Shapes that φ moves: points of a reference shape, carried along.
 
 Each primitive carries the points of its boundary by its own parameters (centre and radius, corners), so
-they stay on it exactly. Points inside follow the boundary points around them, the nearest most. The
-derivative F of the map gives weights by det F, and normals and weights on the boundary by the cofactor
-matrix of F.
+they stay on it exactly. Points inside follow boundary points as a thin plate would, which bends as
+little as it can: Σ c_i k(|z − x_i|) + affine, k = r² log r in the plane and r in space. The derivative F
+of the map gives weights by det F, and normals and weights on the boundary by the cofactor matrix of F.
 """
 
 from collections.abc import Callable, Sequence
@@ -174,11 +174,12 @@ def _carry(domain: MovingDomain, phi: Any, x: Any, leaf: Any) -> tuple[Any, Any,
     """Where points go, the derivative of the map, and how far boundary points end from the boundary."""
     _, carry, misfit = _moved(domain, phi)
     here, of, _ = domain._controls()
-    moved = _carried(carry, here, of)
+    shift = _carried(carry, here, of) - here
+    shares = domain.shape._cached("plate", lambda: _plate(here)) @ shift
 
     def to(z: Any, of: Any) -> Any:
         ways = [f(z[None])[0] for f in carry]
-        return jnp.stack([*ways, z + _followed(z, here, moved - here)])[of]
+        return jnp.stack([*ways, z + _terms(z, here) @ shares])[of]
 
     F = jax.vmap(jax.jacfwd(to))(x, leaf)
     return jax.vmap(to)(x, leaf), F, misfit
@@ -206,11 +207,22 @@ def _carried(carry: list, x: np.ndarray, leaf: np.ndarray) -> Any:
     return out
 
 
-def _followed(z: Float[Any, " d"], here: np.ndarray, shift: Any) -> Float[Any, " d"]:
-    """The mean shift of boundary points, weighted by the inverse fourth power of their distance."""
-    square = jnp.sum((z - here) ** 2, axis=1)
-    weights = 1.0 / (square + 1e-12 * jnp.max(square)) ** 2
-    return weights @ shift / jnp.sum(weights)
+def _terms(z: Float[Any, " d"], here: np.ndarray) -> Any:
+    """The kernel at each boundary point, one, and the coordinates, in units of the whole."""
+    middle, size = here.mean(axis=0), np.ptp(here, axis=0).max()
+    square = jnp.sum(((z - here) / size) ** 2, axis=1)
+    apart = jnp.where(square > 0, square, 1.0)
+    kernel = square * jnp.log(apart) if len(z) == 2 else jnp.where(square > 0, jnp.sqrt(apart), 0.0)
+    return jnp.concatenate([kernel, jnp.ones(1), (z - middle) / size])
+
+
+def _plate(here: np.ndarray) -> np.ndarray:
+    """From the shifts of boundary points to the coefficients of the terms."""
+    with jax.ensure_compile_time_eval():
+        terms, n = np.asarray(jax.vmap(lambda z: _terms(z, here))(here)), len(here)
+    whole = np.concatenate([terms, np.zeros((terms.shape[1] - n, terms.shape[1]))])
+    whole[n:, :n] = terms[:, n:].T
+    return np.linalg.inv(whole)[:, :n]
 
 
 def _cofactor(F: Float[Any, "n d d"]) -> Float[Any, "n d d"]:

@@ -89,11 +89,11 @@ def train(
             observe()
         until = min(min(m for m in moments if m > done), done + LONGEST)
         before, clock = spent, time.perf_counter()
-        state, losses, finite = advance(state, done, until)
+        state, losses, lost = advance(state, done, until)
         losses = np.asarray(losses)[: until - done]
         spent += time.perf_counter() - clock
-        if not finite:
-            raise SystemExit(f"a loss or a gradient is not finite, in the steps from {done} to {until}")
+        if lost.any():
+            tell(f"left out, since not finite, of steps {done} to {until}: {lost.tolist()} a seed")
         for k, history in enumerate(histories):
             history.loss += losses[:, k].tolist()
             history.seconds += np.linspace(before, spent, until - done + 1)[1:].round(4).tolist()
@@ -115,10 +115,8 @@ def _program(experiments: Sequence[Experiment]) -> tuple[Any, Any, Callable[...,
         rest, optimiser, training_solver_of(one), one.method,
         plan.batch, plan.mean, plan.include_collocation, plan.single,
     )  # fmt: skip
-    problems, phis = (
-        (problem_of(one), loss_problem_of(one)),
-        jax.tree.map(jnp.asarray, training_phis(one)),
-    )
+    problems = problem_of(one), loss_problem_of(one)
+    phis = jax.tree.map(jnp.asarray, training_phis(one))
 
     def start(basis: Any) -> Any:
         parameters = eqx.filter(basis, eqx.is_inexact_array)
@@ -128,13 +126,13 @@ def _program(experiments: Sequence[Experiment]) -> tuple[Any, Any, Callable[...,
     @partial(jax.jit, donate_argnums=0)
     def advance(state: Any, phis: Any, begin: Any, end: Any) -> tuple[Any, Any, Any]:
         def next_step(number: Any, carry: Any) -> Any:
-            state, losses, finite = carry
+            state, losses, lost = carry
             every = jax.vmap(lambda state, seed: step(state, problems, phis, seed, number))
             state, report = every(state, seeds)
-            return state, losses.at[number - begin].set(report.loss), finite & report.finite.all()
+            return state, losses.at[number - begin].set(report.loss), lost + ~report.finite
 
-        losses = jnp.zeros((LONGEST, len(experiments)))
-        return jax.lax.fori_loop(begin, end, next_step, (state, losses, jnp.asarray(True)))
+        losses, lost = jnp.zeros((LONGEST, len(experiments))), jnp.zeros(len(experiments), int)
+        return jax.lax.fori_loop(begin, end, next_step, (state, losses, lost))
 
     state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(start, bases))
     return state, rest, lambda state, begin, end: advance(state, phis, begin, end)

@@ -139,11 +139,12 @@ def _program(experiments: Sequence[Experiment]) -> tuple[Any, Any, Callable[...,
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    name, value = text.split("=")
+    name, text = text.split("=")
     try:
-        return name, json.loads(value)
+        value = json.loads(text)
     except json.JSONDecodeError:
-        return name, value
+        return name, text
+    return name, tuple(value) if isinstance(value, list) else value
 
 
 def _options() -> argparse.Namespace:

@@ -5,16 +5,18 @@
     python benchmarks/families.py bratu --out FILE       into a file of its own, without a page
     python benchmarks/families.py --merge FILE FILE ...  such files into the results, and the page
     python benchmarks/families.py --budget 30            less training, to try it
+    python benchmarks/families.py bratu --limit 520      ends after that many seconds, whatever it does
 
 Each family is a file of examples/families as a user would write it. Errors are relative L2 errors over a
 grid of space and time, on 50 φ that training has not seen, against a reference made here by another
 method at its finest level, whose distance from the level before is kept beside it. Beside each are
 numerical methods with as few points and steps as have the same mean error, in the same run. Times are
 for one φ of a batch, each with u at the end (in a steady problem: everywhere) on a grid. Results go to
-results/families.json, and a page of them to results/families.md.
+results/families.json after each step, and a page of them to results/families.md.
 """
 
 import argparse
+import faulthandler
 import importlib.util
 import json
 import os
@@ -420,7 +422,8 @@ def seconds_of(solver: Any, phis: Any, mesh: np.ndarray) -> tuple[float, float]:
         return alone, timed(lambda: np.asarray(asked(phis).values))[1]
 
 
-def measure(name: str, budget: float | None) -> dict[str, Any]:
+def measure(name: str, budget: float | None) -> Iterator[dict[str, Any]]:
+    """What is known of a family, step by step: the last is all of it."""
     case, problem = CASES[name](), problem_in(name)
     options: dict[str, Any] = {} if budget is None else {"budget": budget}
     began = time.perf_counter()
@@ -433,18 +436,10 @@ def measure(name: str, budget: float | None) -> dict[str, Any]:
     solution, found = answered(solver, phis, mesh)
     truth, level, change = truth_of(case, phis)
     each = errors_of(found.reshape(truth.shape), truth)
-    estimates = np.asarray(solution.error_estimate)
     compiled = not isinstance(solver, Direct)
-    end = mesh if case.steady else mesh[mesh[:, -1] == mesh[:, -1].max()]
-    many = lambda count: jax.tree.map(np.asarray, draw(np.arange(COUNT, COUNT + count)))
-    count = 10
-    alone, with_values = seconds_of(solver, many(count), end)
-    if compiled:
-        count = 1000 if alone < 0.05 else 100
-        alone, with_values = seconds_of(solver, many(count), end)
     statuses = [str(status) for status in solution.status]
     print(name, f"mean {each.mean():.1e}, worst {each.max():.1e}", flush=True)
-    return {
+    known = {
         "title": case.title,
         "target": case.target,
         "training": dict(solver.training),
@@ -457,18 +452,35 @@ def measure(name: str, budget: float | None) -> dict[str, Any]:
         "worst": float(each.max()),
         "median": float(np.median(each)),
         "errors": each.tolist(),
-        "estimates": estimates.tolist(),
+        "estimates": np.asarray(solution.error_estimate).tolist(),
         "statuses": {status: statuses.count(status) for status in sorted(set(statuses))},
         "reference": {"words": case.rivals[0].words, "level": level, "change": change},
-        "microseconds": {
-            "alone": 1e6 * alone / count,
-            "with values": 1e6 * with_values / count,
-            "points": len(end),
-            "batch": count,
-        },
-        "rivals": [raced(rival, phis, truth, float(each.mean())) for rival in case.rivals],
         "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
         "versions": {"jax": jax.__version__, "numpy": np.__version__},
+    }
+    yield known
+    known["microseconds"] = microseconds_of(solver, case, mesh, draw)
+    known["rivals"] = []
+    for rival in case.rivals:
+        known["rivals"].append(raced(rival, phis, truth, float(each.mean())))
+        yield known
+
+
+def microseconds_of(solver: Any, case: Case, mesh: np.ndarray, draw: Any) -> dict[str, Any]:
+    """For one φ: of a batch of 1000, of fewer where that takes long, and of a few that are solved by
+    themselves."""
+    end = mesh if case.steady else mesh[mesh[:, -1] == mesh[:, -1].max()]
+    many = lambda count: jax.tree.map(np.asarray, draw(np.arange(COUNT, COUNT + count)))
+    count = 10
+    alone, with_values = seconds_of(solver, many(count), end)
+    if not isinstance(solver, Direct):
+        count = 1000 if alone < 0.05 else 100
+        alone, with_values = seconds_of(solver, many(count), end)
+    return {
+        "alone": 1e6 * alone / count,
+        "with values": 1e6 * with_values / count,
+        "points": len(end),
+        "batch": count,
     }
 
 
@@ -520,8 +532,8 @@ def page(results: dict[str, Any]) -> str:
         f"median of their ratio is {ratio:.1f}.\n{BESIDE}"
     )
     for _, r in cases:
-        ours = r["microseconds"]["with values"]
-        for other in r["rivals"]:
+        for other in r.get("rivals", []):
+            ours = r["microseconds"]["with values"]
             gain = other["microseconds"] - ours
             paid = f"{r['seconds'] / (1e-6 * gain):,.0f} φ" if gain > 0 else "–"
             out += (
@@ -543,23 +555,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
     parser.add_argument("--budget", type=float, help="seconds of training")
+    parser.add_argument("--limit", type=float, help="seconds after which it ends, whatever it does")
     parser.add_argument("--out", type=Path, help="a file for these families alone")
     parser.add_argument("--merge", type=Path, nargs="+", default=[], help="files made by --out")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(CASES):
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(CASES)}")
     jax.config.update("jax_enable_x64", True)
+    if arguments.limit is not None:
+        faulthandler.dump_traceback_later(arguments.limit, exit=True)
     path = arguments.out or RESULTS / "families.json"
     results = json.loads(path.read_text()) if path.is_file() else {"cases": {}}
     for file in arguments.merge:
         results["cases"] |= json.loads(file.read_text())["cases"]
     names = arguments.names or ([] if arguments.merge else list(CASES))
     for name in names:
-        results["cases"][name] = measure(name, arguments.budget)
-        path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        for known in measure(name, arguments.budget):
+            results["cases"][name] = known
+            write(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if arguments.out is None:
-        path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        (RESULTS / "families.md").write_text(page(results))
+        write(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        write(RESULTS / "families.md", page(results))
+
+
+def write(path: Path, text: str) -> None:
+    """As a whole or not at all."""
+    beside = path.with_suffix(".part")
+    beside.write_text(text)
+    beside.replace(path)
 
 
 if __name__ == "__main__":

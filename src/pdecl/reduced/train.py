@@ -21,6 +21,7 @@ from ..support.progress import late_bar
 from ..support.status import SolveError, Status
 from .common import Common
 from .compile import assemble, calibrated
+from .greedy import Draws
 from .pod import TooFewDirections
 from .snapshots import Snapshots, all_fitted, take_snapshots
 from .solver import Compiled
@@ -129,11 +130,11 @@ def _solutions(
     """φ of the distribution and their solutions, until there are enough or the budget is used up; to a
     looser tolerance where the first of them takes too long."""
     tolerance = _FINER * wanted
-    begun = time.perf_counter()
+    begun, draws = time.perf_counter(), Draws(family)
     phis: list[Any] = []
     found: list[Adaptive] = []
     for number in range(_MOST):
-        phi = take(family.sample(SPLITS["train"].seed, 1, number), 0)
+        phi = draws.next(len(found))
         checked = number < _FEWEST  # whether conditions contradict each other is seen in some
         # The first is compiled for, and then says little of how long the others take.
         share = budget / (_FEWEST if found else 4)
@@ -153,8 +154,12 @@ def _solutions(
             tolerance *= 10
         if len(found) in _LOOK and found[-1] is one:
             common = Common(found)
-            if _suffice(found, common, wanted) or (len(found) + 1) * common.size > _NUMBERS:
+            _, weights = modes(common, [common.vector(one) for one in found])
+            if _suffice(weights, len(problem.unknowns), wanted):
                 break
+            if (len(found) + 1) * common.size > _NUMBERS:
+                break
+            draws.learn(phis, weights, len(problem.unknowns))
             # Many are needed: what functions leave out will be more than the tolerance of solutions.
             if len(found) / used < _MOST and tolerance < _LOOSE:
                 tolerance *= 10
@@ -175,11 +180,10 @@ def _solved(problem: Problem, phi: Any, tolerance: float, budget: float, checked
     return one
 
 
-def _suffice(solutions: list[Adaptive], common: Common, tolerance: float) -> bool:
-    """Whether a few modes of these have what φ that are left out need."""
-    _, weights = modes(common, [common.vector(one) for one in solutions])
-    fewest = _fewest(weights, len(solutions[0].problem.unknowns), _OWN * tolerance)
-    return fewest is not None and fewest <= len(solutions) // 5
+def _suffice(weights: np.ndarray, unknowns: int, tolerance: float) -> bool:
+    """Whether a few modes of the solutions have what φ that are left out need."""
+    fewest = _fewest(weights, unknowns, _OWN * tolerance)
+    return fewest is not None and fewest <= len(weights) // 5
 
 
 def _reduced(

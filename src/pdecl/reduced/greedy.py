@@ -1,0 +1,59 @@
+"""Which φ to solve for: a weak greedy choice of those that the solutions so far say least well."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ..family import SPLITS, Family
+from ..family.phi import stack, take
+from .statistics import PhiStatistics, phi_statistics
+
+_OF = 8  # draws, of which the hardest is taken
+_PLAIN = 4  # one φ of this many is taken as it is drawn: `take_snapshots` holds these out
+_ROUNDING = 1e-13
+
+
+class Draws:
+    """φ of a family's distribution, one after the other.
+
+    Every fourth is taken as it is drawn, and errors are measured on these. Once `learn` has seen
+    solutions, each of the others is the hardest of a few draws: POD of plain draws says the typical φ
+    well, and rare ones, whose errors are the worst, hardly at all.
+    """
+
+    def __init__(self, family: Family):
+        self._family, self._number = family, 0
+        self._hardness: PhiStatistics | None = None
+
+    def next(self, solved: int) -> Any:
+        """The φ to solve after this many."""
+        plain = self._hardness is None or solved % _PLAIN == _PLAIN - 1
+        count = 1 if plain else _OF
+        phis = self._family.sample(SPLITS["train"].seed, count, self._number)
+        self._number += count
+        if plain or self._hardness is None:
+            return take(phis, 0)
+        return take(phis, int(np.argmax(jax.vmap(lambda phi: self._hardness.start(phi, 1)[0])(phis))))
+
+    def learn(self, phis: list[Any], weights: Float[np.ndarray, "S N"], unknowns: int) -> None:
+        """From solutions in orthonormal functions: what each adds to all others, interpolated in φ."""
+        everyone = np.arange(len(phis))
+        hardness = np.log(novelties(weights, unknowns))[:, None]
+        self._hardness = phi_statistics(stack(phis), everyone, everyone, hardness)
+
+
+def novelties(weights: Float[np.ndarray, "S N"], unknowns: int) -> Float[np.ndarray, " S"]:
+    """The relative distance of each solution from the span of all others, the root of the mean square
+    over unknowns.
+
+    With G the Gram matrix of the solutions, each of norm one, its square is 1 / (G⁻¹)_ii.
+    """
+    squares = np.zeros(len(weights))
+    for share in np.split(weights, unknowns, axis=1):
+        norms = np.linalg.norm(share, axis=1, keepdims=True)
+        alike = share / np.where(norms > 0, norms, 1.0)
+        gram = alike @ alike.T + _ROUNDING * np.eye(len(alike))
+        squares += 1 / np.diag(np.linalg.inv(gram)) / unknowns
+    return np.sqrt(np.maximum(squares, _ROUNDING))

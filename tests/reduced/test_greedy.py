@@ -21,7 +21,7 @@ def test_novelty_is_the_distance_from_all_others():
 
 def test_novelty_of_a_repeated_solution_is_rounding():
     weights = np.eye(4)[[0, 1, 1, 2]]
-    np.testing.assert_allclose(novelties(weights, 2), [1, 0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(novelties(weights, 1), [1, 0, 0, 1], atol=1e-6)
 
 
 def test_hard_phi_come_more_often_and_every_fourth_as_it_is_drawn():

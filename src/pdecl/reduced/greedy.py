@@ -29,13 +29,13 @@ class Draws:
 
     def next(self, solved: int) -> Any:
         """The φ to solve after this many."""
-        plain = self._hardness is None or solved % _PLAIN == _PLAIN - 1
-        count = 1 if plain else _OF
+        hardness = None if solved % _PLAIN == _PLAIN - 1 else self._hardness
+        count = 1 if hardness is None else _OF
         phis = self._family.sample(SPLITS["train"].seed, count, self._number)
         self._number += count
-        if plain or self._hardness is None:
+        if hardness is None:
             return take(phis, 0)
-        return take(phis, int(np.argmax(jax.vmap(lambda phi: self._hardness.start(phi, 1)[0])(phis))))
+        return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness.start(phi, 1)[0])(phis))))
 
     def learn(self, phis: list[Any], weights: Float[np.ndarray, "S N"], unknowns: int) -> None:
         """From solutions in orthonormal functions: what each adds to all others, interpolated in φ."""

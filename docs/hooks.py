@@ -1,4 +1,4 @@
-"""What MkDocs does not do by itself: pages of the gallery and of the API, mathematics without a script,
+"""What MkDocs does not do by itself: pages of the gallery, mathematics without a script,
 and links out of this folder.
 
 - The gallery's pages and notebooks are made from the scripts in examples/gallery/, with the pictures and
@@ -46,7 +46,6 @@ def on_files(files: Files, config: Any) -> Files:
     made = {f"gallery/{e.name}.md": _example(e, results[e.name]) for e in shown if e.name in results}
     made |= {f"gallery/{e.name}.ipynb": _notebook(e) for e in shown}
     made["gallery/index.md"] = _index([e for e in shown if e.name in results], results)
-    made["reference.md"] = _reference()
     made["changelog.md"] = (ROOT / "CHANGELOG.md").read_text()
     made["results.md"] = _results()
     made["pinnacle.md"] = _pinnacle()
@@ -170,7 +169,7 @@ def _index(shown: list[gallery.Example], results: dict[str, Any]) -> str:
     choice = "".join(f'<button data-kind="{escape(kind)}">{escape(kind)}</button>' for kind in kinds)
     cards = "".join(
         f'<a class="card" href="{e.name}.html" data-kinds="{escape("|".join(e.kind))}">'
-        f'<img src="{e.name}.png" alt="" loading="lazy"><b>{escape(e.title)}</b>'
+        f'<img src="{e.name}-small.png" alt="" loading="lazy"><b>{escape(e.title)}</b>'
         f"<span>{escape(e.statement)}</span></a>"
         for e in shown
     )
@@ -225,20 +224,7 @@ def _shared(example: gallery.Example) -> tuple[str, ...]:
     return ("\n".join(["from typing import Any", *map(str, imports), "", *parts]),)
 
 
-# --- the API
-def _reference() -> str:
-    """One entry for each public name, in the order of the modules."""
-    import pdecl
-
-    head = "# Reference\n\nSignatures and arguments of everything that is [public](api.md).\n"
-    parts = [head]
-    for module, title in ((pdecl, "pdecl"), (pdecl.nn, "pdecl.nn"), (pdecl.solvers, "pdecl.solvers")):
-        names = sorted(n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n)))
-        parts.append(f"## {title}\n")
-        parts += [f"::: {_home(getattr(module, name), name)}\n" for name in names]
-    return "\n".join(parts)
-
-
+# --- results
 def _results() -> str:
     """The tables that are generated elsewhere, in one place."""
     pages = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
@@ -262,7 +248,3 @@ def _pinnacle() -> str:
 
 def _title(page: Path) -> str:
     return f"{page.read_text().partition(chr(10))[0].lstrip('# ')} (`{page.stem}`)"
-
-
-def _home(thing: Any, name: str) -> str:
-    return f"{thing.__module__}.{getattr(thing, '__name__', name)}"

@@ -16,7 +16,7 @@ what it is:
 
 An example with a line `quick` is among the tests, with these settings instead; each is a line
 `name = value` of the script. `make gallery` runs all of them as they are. The picture goes to
-docs/gallery/NAME.png; what was printed, the error and the seconds (with compilation, without imports)
+docs/gallery/NAME.png, its first plot alone to NAME-small.png; what was printed, the error and the seconds (with compilation, without imports)
 to docs/gallery/results.json.
 """
 
@@ -129,10 +129,14 @@ def keep(example: Example, names: dict[str, Any]) -> None:
     from PIL import Image
 
     RESULTS.mkdir(parents=True, exist_ok=True)
-    picture = RESULTS / f"{example.name}.png"
-    plt.gcf().savefig(picture, dpi=110, bbox_inches="tight")
-    with Image.open(picture) as image:  # 256 colours are half of the bytes
-        image.convert("RGB").quantize(256).save(picture, optimize=True)
+    figure = plt.gcf()
+    picture, thumbnail = (RESULTS / f"{example.name}{end}.png" for end in ("", "-small"))
+    figure.savefig(picture, dpi=110, bbox_inches="tight")
+    inside = figure.axes[0].get_window_extent().transformed(figure.dpi_scale_trans.inverted())
+    figure.savefig(thumbnail, dpi=80, bbox_inches=inside)  # the first plot, without what is around it
+    for path in (picture, thumbnail):
+        with Image.open(path) as image:  # 256 colours are half of the bytes
+            image.convert("RGB").quantize(256).save(path, optimize=True)
     path = RESULTS / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     results[example.name] = {

@@ -1,5 +1,6 @@
 """The documentation builds, leads nowhere dead, and names everything that is public."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -13,6 +14,8 @@ import jax.numpy as jnp
 import pytest
 
 import pdecl
+import pdecl.problems
+import pdecl.shapes
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -23,7 +26,8 @@ def blocks(page: Path) -> list[str]:
     return [code for code in BLOCK.findall(page.read_text()) if not code.startswith("# fragment")]
 
 
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if blocks(page)]
+DOCS = ROOT / "docs"
+PAGES = [page for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("api/*.md")]) if blocks(page)]
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +53,22 @@ def test_no_link_is_dead(site):
                 assert f'id="{unquote(anchor)}"' in pages[to], f"{path.relative_to(site)}: {target}"
 
 
-def test_every_public_name_has_an_entry(site):
-    html = (site / "reference.html").read_text()
-    for module in (pdecl, pdecl.nn, pdecl.solvers):
+def test_every_public_name_has_an_entry_with_an_example(site):
+    pages = sorted((ROOT / "docs" / "api").glob("*.md"))
+    made = "".join((site / "api" / f"{page.stem}.html").read_text() for page in pages)
+    entries = "\n".join(page.read_text() for page in pages)
+    for module in (pdecl, pdecl.nn, pdecl.solvers, pdecl.shapes, pdecl.problems):
         for name, thing in vars(module).items():
-            if not name.startswith("_") and callable(thing):
-                assert f'id="{thing.__module__}.{thing.__name__}"' in html, name
+            if name.startswith("_") or not callable(thing):
+                continue
+            full = (
+                f"{thing.__module__}.{name}"
+                if inspect.isfunction(thing)
+                else f"{module.__name__}.{name}"
+            )
+            assert f'id="{full}"' in made, f"{full} has no entry in docs/api/"
+            _, _, after = entries.partition(f"::: {full}\n")
+            assert "```python" in after.partition("\n::: pdecl.")[0], f"{full} has no example"
 
 
 def test_pages_need_no_network(site):
@@ -70,7 +84,7 @@ def test_formulas_are_set(site):
     assert not any("arithmatex" in path.read_text() for path in site.rglob("*.html"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix("")))
 def test_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(page))

@@ -17,7 +17,9 @@ def public(module):
     return {name: value for name, value in named.items() if not isinstance(value, ModuleType)}
 
 
-@pytest.mark.parametrize("module", ["pdecl", "pdecl.nn", "pdecl.solvers", "pdecl.problems"])
+@pytest.mark.parametrize(
+    "module", ["pdecl", "pdecl.nn", "pdecl.solvers", "pdecl.shapes", "pdecl.problems"]
+)
 def test_public_names_are_those_of_the_page_and_have_docstrings(module):
     found = public(importlib.import_module(module))
     listed = "".join(line.split("|")[1] if line.startswith("|") else line for line in

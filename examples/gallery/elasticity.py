@@ -14,7 +14,8 @@
 # %%
 import jax
 import jax.numpy as jnp
-from _shared import maps, relative_error
+import matplotlib.pyplot as plt
+from _shared import relative_error
 
 import pdecl
 
@@ -78,7 +79,15 @@ points = box.mesh(61, 61)
 found, truth = u(points), exact(*points.T)
 error = relative_error(jnp.stack([found["u"], found["v"]]), jnp.stack(truth))
 tension = 2 * mu * u.d("x")(points)["u"] + lam * (u.d("x")(points)["u"] + u.d("y")(points)["v"])
-maps(box, {"u": found["u"], "v": found["v"], "σ_xx": tension}, "x", "y", 61)
+x, y = (0.3 * found[name] + part for name, part in zip("uv", points.T, strict=True))
+x, y, tension = (values.reshape(61, 61) for values in (x, y, tension))
+fig, axes = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+shown = axes.pcolormesh(x, y, tension, shading="gouraud")
+axes.plot(x[:, ::6], y[:, ::6], "w", x[::6].T, y[::6].T, "w", linewidth=0.5)
+axes.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], "k:", label="at rest")
+fig.colorbar(shown, ax=axes, label="σ_xx")
+axes.legend(loc="lower right")
+axes.set(title="stretched (0.3 times as much)", xlabel="x", ylabel="y", aspect="equal")
 
 # %% [markdown]
-# **Change next:** a traction of your own in `pulled`; a body of another shape: the bracket of the shapes' examples.
+# **Change next:** a traction of your own in `pulled`; a plate with a hole: a `Domain` instead of the `Box`.

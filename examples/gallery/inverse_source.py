@@ -75,11 +75,11 @@ maps(
     81,
 )
 axes = plt.gcf().axes[0]
-axes.plot(*truth[:2], "o", color="white", markeredgecolor="black", label="true")
-axes.plot(*found.x[:2], "k+", markersize=12, label="found")
+axes.plot(*truth[:2], "o", color="white", markeredgecolor="black", markersize=9, label="true")
+axes.plot(*found.x[:2], "k+", markersize=9, label="found")
 for part in (left, right, low, high):
-    axes.plot(*part.T, "k.", markersize=3)
-axes.legend()
+    axes.plot(*part.T, "k.", markersize=5, clip_on=False)
+axes.legend(loc="upper left")
 
 # %% [markdown]
 # **Change next:** two spots; sensors on one side only.

@@ -9,6 +9,8 @@ from typing import Any
 class Network:
     """Which network, how many functions, how large; `options` are its other arguments.
 
+    - `kind`: the name of a class in `pdecl.nn`. `size`: how many functions. `width`, `depth`: of the
+      hidden layers.
     - `periodic`: coordinates, and up to which wave, that the network sees through sines and cosines:
       `("x", 1)`.
     - `creased`: the share of the functions that crease along the family's front.

@@ -91,8 +91,8 @@ def solve(
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
-      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured or
-      check_residuals, which saves its time.
+      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured,
+      which saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
@@ -106,7 +106,8 @@ def solve(
     its values are computed on the host, and have first derivatives with respect to φ and to points.
 
     - `tolerance`: it grows until the estimate is below it, or the budget is used up.
-    - `budget`: seconds for a φ. - `progress`: whether a bar is shown on work of more than two seconds.
+    - `budget`: seconds for a φ.
+    - `progress`: whether a bar is shown on work of more than two seconds.
 
     What is compiled serves all φ of a problem: `[solve(problem, phi, tolerance=1e-4) for phi in phis]`.
     """

@@ -41,8 +41,8 @@ def fit(problem: Any, basis: Any = None, optimiser: Any = None, **options: Any) 
     for functions and compiles them: as few as reach the tolerance on φ that were left out. Returns a
     `Compiled`.
 
-    - `tolerance`: the mean relative L2 error that is wanted. - `budget`: seconds; what is reached when
-      they are used up is returned, and says how good it is.
+    - `tolerance`: the mean relative L2 error that is wanted.
+    - `budget`: seconds; what is reached when they are used up is returned, and says how good it is.
     - `progress`: whether a bar is shown.
 
     `fit(problem, basis, optimiser, steps=..., key=...)` trains a network through the layer and returns

@@ -16,7 +16,7 @@ from .rules import Gauss, Grid, LowDiscrepancy, Nodes, Rule, Uniform, per_axis, 
 
 @dataclass(frozen=True, init=False)
 class Box:
-    """An axis-parallel box: `Box(x=(0, 1), t=(0, 2))`.
+    """An axis-parallel box, the ends of each coordinate by its name: `Box(x=(0, 1), t=(0, 2))`.
 
     A domain that is no box is a `pdecl.shapes.Domain`, or conditions on `Points` of one's own in a box.
     """

@@ -32,6 +32,7 @@ class MLP(Summarised, Pickled, Basis):
     - `frequency`: how steep the first layer's units are, per half-width of the domain. Smooth solutions
       want 0.5 to 1, steep ones more.
     - `features`: what the first layer sees of a point, `Periodic(problem, "x")` say.
+    - `key`: draws the weights.
     """
 
     layers: tuple[eqx.nn.Linear, ...]

@@ -20,7 +20,12 @@ from .base import Effort, LinearSolver
 
 
 class IterativeSolver(LinearSolver):
-    """A solver with a tolerance and nothing to prepare."""
+    """A solver with a tolerance and nothing to prepare.
+
+    - `rtol`, `atol`: of the norm of what is left of the equation, relative to f and absolute.
+    - `max_steps`: after which it has not converged.
+    - `ridge`: relative to rows whose columns have norm one. None: 1e-8, or what float32 allows.
+    """
 
     rtol: float = 1e-12
     atol: float = 1e-14

@@ -13,7 +13,8 @@ from .base import DirectSolver
 class QR(DirectSolver):
     """R of the rows' QR factorisation, and corrected semi-normal equations RᵀR x = f.
 
-    For the CPU and for checking: a batch of QR factorisations is slow on a GPU.
+    For the CPU and for checking: a batch of QR factorisations is slow on a GPU. `ridge` and
+    `refinements` are those of `Cholesky`.
     """
 
     ridge: float | None = None
@@ -30,7 +31,10 @@ class QR(DirectSolver):
 
 
 class SVD(DirectSolver):
-    """The rows' singular values and right singular vectors. The most robust, and the slowest."""
+    """The rows' singular values and right singular vectors. The most robust, and the slowest.
+
+    `ridge` and `refinements` are those of `Cholesky`.
+    """
 
     ridge: float | None = None
     refinements: int = 1

@@ -135,8 +135,8 @@ def keep(example: Example, names: dict[str, Any]) -> None:
     inside = figure.axes[0].get_window_extent().transformed(figure.dpi_scale_trans.inverted())
     figure.savefig(thumbnail, dpi=80, bbox_inches=inside)  # the first plot, without what is around it
     for path in (picture, thumbnail):
-        with Image.open(path) as image:  # 256 colours are half of the bytes
-            image.convert("RGB").quantize(256).save(path, optimize=True)
+        with Image.open(path) as image:
+            image.convert("RGB").save(path, optimize=True)
     path = RESULTS / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     results[example.name] = {

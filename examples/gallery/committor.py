@@ -4,10 +4,10 @@
 # dimensions: 6
 
 # %% [markdown]
-# A particle in six dimensions is pulled to the middle and pushed about at random. The probability that it leaves through the sphere $B$ of radius 2
-# before it touches the sphere $A$ of radius 1 is the *committor*:
+# A particle in six dimensions is pulled to the middle and pushed about at random. The probability that it leaves through the sphere $B$ of radius 3
+# before it touches the sphere $A$ of radius 1½ is the *committor*:
 #
-# $$\Delta q - x \cdot \nabla q = 0, \qquad q = 0 \;\text{ for } |x| = 1, \qquad q = 1 \;\text{ for } |x| = 2 .$$
+# $$\Delta q - x \cdot \nabla q = 0, \qquad q = 0 \;\text{ for } |x| = \tfrac32, \qquad q = 1 \;\text{ for } |x| = 3 .$$
 #
 # A grid is out of the question, and the shell is not a box: points of one's own say where conditions hold. The functions are an untrained network; nobody tells it that the
 # answer depends on the radius alone.
@@ -43,15 +43,15 @@ def shell(key, n, low, high):
 one, two, three, four, five = jr.split(jr.key(0), 5)
 committor = lambda q, z, phi: sum(q.d(name, name) - getattr(z, name) * q.d(name) for name in names)
 problem = pdecl.Problem(
-    pdecl.Box(**dict.fromkeys(names, (-2, 2))),
+    pdecl.Box(**dict.fromkeys(names, (-3, 3))),
     [
-        pdecl.Fit(committor, on=pdecl.Points(shell(one, 3 * functions, 1, 2)), name="committor"),
+        pdecl.Fit(committor, on=pdecl.Points(shell(one, 3 * functions, 1.5, 3)), name="committor"),
         pdecl.Fit(
-            lambda q, z, phi: q(), on=pdecl.Points(shell(two, functions, 1, 1)), weight=1e3, name="A"
+            lambda q, z, phi: q(), on=pdecl.Points(shell(two, functions, 1.5, 1.5)), weight=1e3, name="A"
         ),
         pdecl.Fit(
             lambda q, z, phi: q() - 1,
-            on=pdecl.Points(shell(three, functions, 2, 2)),
+            on=pdecl.Points(shell(three, functions, 3, 3)),
             weight=1e3,
             name="B",
         ),
@@ -62,21 +62,21 @@ q = pdecl.solve(problem, basis, residual_limit=0.2)
 print(q)
 
 # %% [markdown]
-# By symmetry the exact committor is an integral over the radius, $q \propto \int_1^{|x|} s^{1-d} e^{s^2/2}\, ds$.
+# By symmetry the exact committor is an integral over the radius, $q \propto \int_{3/2}^{|x|} s^{1-d} e^{s^2/2}\, ds$.
 
 # %%
 density = lambda s: s ** (1 - d) * np.exp(s**2 / 2)
-radii = np.linspace(1, 2, 201)
-integral = np.array([quad(density, 1, r)[0] for r in radii])
+radii = np.linspace(1.5, 3, 201)
+integral = np.array([quad(density, 1.5, r)[0] for r in radii])
 exact = lambda x: np.interp(np.linalg.norm(x, axis=1), radii, integral / integral[-1])
-points = np.asarray(shell(five, 4000, 1, 2))
+points = np.asarray(shell(five, 4000, 1.5, 3))
 found = np.asarray(q(points))
 error = relative_error(found, exact(points))
 
-line = np.linspace(-2, 2, 161)
+line = np.linspace(-3, 3, 161)
 plane = np.stack([*np.meshgrid(line, line), *[np.zeros((161, 161))] * (d - 2)], axis=-1).reshape(-1, d)
 radius = np.linalg.norm(plane, axis=1)
-values = np.where((radius > 1) & (radius < 2), q(plane), np.nan).reshape(161, 161)
+values = np.where((radius > 1.5) & (radius < 3), q(plane), np.nan).reshape(161, 161)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 shown = left.pcolormesh(line, line, values, cmap="viridis")
 left.contour(line, line, values, levels=[0.1, 0.3, 0.5, 0.7, 0.9], colors="white", linewidths=0.7)

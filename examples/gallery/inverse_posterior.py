@@ -23,8 +23,8 @@ from _shared import relative_error
 import pdecl
 
 jax.config.update("jax_enable_x64", True)
-tolerance = 1e-3
-warmup, samples = 200, 1000
+tolerance = 3e-4
+warmup, samples = 300, 4000
 box = pdecl.Box(x=(0, 1), t=(0, 1))
 prior_mean, prior_sd = jnp.log(jnp.array([0.02, 4.0])), 0.3
 growth = lambda u, z, phi: u.d("t") - jnp.exp(phi[0]) * u.d("x", "x") - jnp.exp(phi[1]) * u() * (1 - u())
@@ -110,7 +110,7 @@ error = relative_error(np.exp(phis).mean(axis=0), weights @ np.exp(grid))
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 x = np.linspace(0, 1, 61)
 for k, day in enumerate(days):
-    curves = np.stack([solver(phi)(np.stack([x, np.full(61, day)], axis=1)) for phi in phis[::50]])
+    curves = np.stack([solver(phi)(np.stack([x, np.full(61, day)], axis=1)) for phi in phis[::200]])
     left.plot(x, curves.T, color=f"C{k}", alpha=0.3, linewidth=0.8)
     left.plot(places, measured[6 * k : 6 * k + 6], "o", color=f"C{k}", label=f"day {day}")
 left.legend()

@@ -64,7 +64,7 @@ axes.streamplot(
     line, line, u, v, color="black", linewidth=2 * np.hypot(u, v), arrowsize=0.8, density=1.3
 )
 fig.colorbar(shown, ax=axes, label="pressure")
-axes.set(title="flow and pressure", xlabel="x", ylabel="y", aspect="equal")
+axes.set(title="flow and pressure", xlabel="x", ylabel="y", aspect="equal", xlim=(0, 1), ylim=(0, 1))
 
 # %% [markdown]
 # **Change next:** a body force that turns, and walls that move.

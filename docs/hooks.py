@@ -31,6 +31,7 @@ import gallery  # noqa: E402
 
 _IMPORT = re.compile(r"^from _shared import (.+)\n", re.MULTILINE)
 _LINK = re.compile(r"(?<!\!)\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
+_LOCAL = re.compile(r"(\]\()([\w-]+\.\w+[)#])")  # a link to a file beside
 _PINNACLE = """# PINNacle and families
 
 What pdecl reaches where others have measured: single PDEs and shapes beside physics-informed networks,
@@ -47,7 +48,6 @@ def on_files(files: Files, config: Any) -> Files:
     made |= {f"gallery/{e.name}.ipynb": _notebook(e) for e in shown}
     made["gallery/index.md"] = _index([e for e in shown if e.name in results], results)
     made["changelog.md"] = (ROOT / "CHANGELOG.md").read_text()
-    made["results.md"] = _results()
     made["pinnacle.md"] = _pinnacle()
     waiting = [(name, text) for name, text in made.items() if name.endswith(".md")]
     waiting += [(f.src_uri, Path(f.abs_src_path).read_text()) for f in files.documentation_pages()]
@@ -225,26 +225,12 @@ def _shared(example: gallery.Example) -> tuple[str, ...]:
 
 
 # --- results
-def _results() -> str:
-    """The tables that are generated elsewhere, in one place."""
-    pages = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
-    lines = [f"- [{_title(page)}](../{page.relative_to(ROOT)})" for page in pages]
-    return (
-        "# Results\n\nEach table is written by the command that it names, from one run. None compares "
-        "with a weak rival:\ngood numerical solvers stand beside, and are faster where they are.\n\n"
-        "- [The paper's three problems, trained](../RESULTS.md)\n" + "\n".join(lines) + "\n"
-    )
-
-
 def _pinnacle() -> str:
     """The measured tables of single PDEs, shapes and families, one below the other."""
     parts = [_PINNACLE]
     for name in ("pinnacle", "shapes", "families"):
         page = ROOT / "benchmarks" / "results" / f"{name}.md"
         if page.exists():
-            parts.append(re.sub(r"^#", "##", page.read_text(), flags=re.MULTILINE))
+            text = re.sub(r"^#", "##", page.read_text(), flags=re.MULTILINE)
+            parts.append(_LOCAL.sub(r"\1../benchmarks/results/\2", text))
     return "\n\n".join(parts)
-
-
-def _title(page: Path) -> str:
-    return f"{page.read_text().partition(chr(10))[0].lstrip('# ')} (`{page.stem}`)"

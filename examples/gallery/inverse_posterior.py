@@ -4,7 +4,7 @@
 # dimensions: 1 + time
 
 # %% [markdown]
-# A species spreads. It is counted at six places on three days, with noise. How fast does it wander, how fast does it grow?
+# A species spreads. It is counted at six places and three times, with noise. How fast does it wander, and how fast does it grow?
 #
 # $$u_t = D\,u_{xx} + r\,u\,(1-u), \qquad u_x(0,t) = u_x(1,t) = 0, \qquad u(x,0) = e^{-20 x^2}, \qquad \varphi = (\log D, \log r).$$
 #
@@ -45,11 +45,11 @@ print(solver)
 # fourth-order Runge–Kutta method, for all of 61 × 61 values of φ.
 
 # %%
-days, places = (0.3, 0.6, 0.9), np.linspace(0.1, 0.85, 6)
+instants, places = (0.3, 0.6, 0.9), np.linspace(0.1, 0.85, 6)
 
 
 def differences(phi, n=80, steps=1000):
-    """u at the places on the days, for each row of φ."""
+    """u at the places at the times, for each row of φ."""
     D, r = np.exp(phi).T[..., None]
     x, h = np.linspace(0, 1, n + 1), 1 / steps
     u, found = np.tile(np.exp(-20 * x**2), (len(phi), 1)), []
@@ -58,19 +58,19 @@ def differences(phi, n=80, steps=1000):
         wide = np.concatenate([u[:, 1:2], u, u[:, -2:-1]], axis=1)
         return D * (wide[:, 2:] - 2 * u + wide[:, :-2]) * n**2 + r * u * (1 - u)
 
-    for step in range(1, round(days[-1] * steps) + 1):
+    for step in range(1, round(instants[-1] * steps) + 1):
         a = slope(u)
         b = slope(u + h / 2 * a)
         c = slope(u + h / 2 * b)
         u = u + h / 6 * (a + 2 * b + 2 * c + slope(u + h * c))
-        if step in [round(day * steps) for day in days]:
+        if step in [round(t * steps) for t in instants]:
             found.append(np.stack([u[:, round(place * n)] for place in places], axis=1))
     return np.concatenate(found, axis=1)
 
 
 truth, noise = np.log([[0.015, 5.0]]), 0.03
 places = np.round(places * 80) / 80
-sensors = jnp.array([(x, t) for t in days for x in places])
+sensors = jnp.array([(x, t) for t in instants for x in places])
 measured = differences(truth)[0] + noise * np.random.default_rng(1).normal(size=18)
 
 
@@ -109,10 +109,10 @@ error = relative_error(np.exp(phis).mean(axis=0), weights @ np.exp(grid))
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 x = np.linspace(0, 1, 61)
-for k, day in enumerate(days):
-    curves = np.stack([solver(phi)(np.stack([x, np.full(61, day)], axis=1)) for phi in phis[::200]])
+for k, t in enumerate(instants):
+    curves = np.stack([solver(phi)(np.stack([x, np.full(61, t)], axis=1)) for phi in phis[::200]])
     left.plot(x, curves.T, color=f"C{k}", alpha=0.3, linewidth=0.8)
-    left.plot(places, measured[6 * k : 6 * k + 6], "o", color=f"C{k}", label=f"day {day}")
+    left.plot(places, measured[6 * k : 6 * k + 6], "o", color=f"C{k}", label=f"t = {t}")
 left.legend()
 left.set(title="counts, and twenty of the curves", xlabel="x", ylabel="u")
 right.plot(*np.exp(phis).T, ".", markersize=2, alpha=0.5, label="samples")
@@ -121,7 +121,8 @@ levels = [heights[np.searchsorted(np.cumsum(heights), share)] for share in (0.95
 right.contour(*map(np.exp, lines), weights.reshape(61, 61).T, levels=levels, colors="black")
 right.plot(*np.exp(truth[0]), "r*", markersize=10, label="truth")
 right.legend()
-right.set(title="posterior: samples, exact contours (50%, 95%)", xlabel="D", ylabel="r")
+right.set(title="samples, and exact contours (50%, 95%)", xlabel="D", ylabel="r")
+right.set(xlim=(0.009, 0.022), ylim=(4.3, 5.8))
 
 # %% [markdown]
-# **Change next:** fewer days; an unknown start, as coefficients of cosines; another sampler.
+# **Change next:** fewer counts; an unknown start, as coefficients of cosines; another sampler.

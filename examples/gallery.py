@@ -3,6 +3,7 @@
     python examples/gallery.py                 all of them, one after the other
     python examples/gallery.py wave burgers    some
     python examples/gallery.py --quick wave    with the smaller settings of its head; keeps nothing
+    python examples/gallery.py --poster        puts some of the pictures together for the README
 
 An example is a script in examples/gallery/ with cells marked `# %%`. It ends with a number `error`,
 the relative L2 error against a reference that pdecl had no part in, and with a picture. Its head says
@@ -16,8 +17,8 @@ what it is:
 
 An example with a line `quick` is among the tests, with these settings instead; each is a line
 `name = value` of the script. `make gallery` runs all of them as they are. The picture goes to
-docs/gallery/NAME.png, its first plot alone to NAME-small.png; what was printed, the error and the seconds (with compilation, without imports)
-to docs/gallery/results.json.
+docs/gallery/NAME.png, its first plot alone to NAME-small.png. What was printed, the error and the
+seconds (with compilation, without imports) go to docs/gallery/results.json.
 """
 
 import argparse
@@ -36,6 +37,10 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(__file__).parent / "gallery"
 RESULTS = ROOT / "docs" / "gallery"
+_POSTER = (
+    *("poisson", "kuramoto_sivashinsky", "cavity", "beam"),
+    *("perforated_square", "maxwell", "helmholtz", "elasticity"),
+)
 
 
 @dataclass(frozen=True)
@@ -147,12 +152,30 @@ def keep(example: Example, names: dict[str, Any]) -> None:
     path.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
 
 
+def poster() -> None:
+    """The first plots of some examples, in two rows, in docs/images/gallery.png."""
+    from PIL import Image, ImageOps
+
+    width, height, gap = 300, 225, 6
+    sheet = Image.new("RGB", (4 * (width + gap) - gap, 2 * (height + gap) - gap), "white")
+    for k, name in enumerate(_POSTER):
+        with Image.open(RESULTS / f"{name}-small.png") as image:
+            inner = ImageOps.crop(image.convert("RGB"), border=3)  # without the frame
+            tile = ImageOps.fit(inner, (width, height))
+            sheet.paste(tile, (k % 4 * (width + gap), k // 4 * (height + gap)))
+    sheet.save(RESULTS.parent / "images" / "gallery.png", optimize=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="which (all)")
     parser.add_argument("--quick", action="store_true", help="with the smaller settings; keeps nothing")
+    parser.add_argument("--poster", action="store_true", help="put some of the pictures together")
     parser.add_argument("--limit", type=float, default=900, help="seconds for each (900)")
     options = parser.parse_args()
+    if options.poster:
+        poster()
+        return 0
     known = {example.name: example for example in examples()}
     unknown = [name for name in options.names if name not in known]
     if unknown:

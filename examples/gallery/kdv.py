@@ -9,8 +9,8 @@
 #
 # $$u_t + 6\,u\,u_x + u_{xxx} = 0 .$$
 #
-# The exact two-soliton solution is $2\,\partial_x^2 \log \bigl(1 + e^{a} + e^{b} + A\,e^{a+b}\bigr)$, $a = k_1(x - x_1) - k_1^3 t$, $b = k_2(x - x_2) - k_2^3 t$,
-# $A = \bigl(\tfrac{k_1-k_2}{k_1+k_2}\bigr)^2$. On the wide box it is periodic to ten digits.
+# The exact solution is the second derivative in $x$ of $2 \log (1 + e^{a} + e^{b} + A\,e^{a+b})$, $a = k_1(x - x_1) - k_1^3 t$, $b = k_2(x - x_2) - k_2^3 t$,
+# $A = (k_1-k_2)^2 / (k_1+k_2)^2$. On the wide box it is periodic to ten digits.
 
 # %%
 import jax

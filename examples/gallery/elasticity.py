@@ -87,7 +87,14 @@ axes.plot(x[:, ::6], y[:, ::6], "w", x[::6].T, y[::6].T, "w", linewidth=0.5)
 axes.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], "k:", label="at rest")
 fig.colorbar(shown, ax=axes, label="σ_xx")
 axes.legend(loc="lower right")
-axes.set(title="stretched (0.3 times as much)", xlabel="x", ylabel="y", aspect="equal", xlim=(-0.05, 1.4), ylim=(-0.05, 1.2))
+axes.set(
+    title="stretched (0.3 times as much)",
+    xlabel="x",
+    ylabel="y",
+    aspect="equal",
+    xlim=(-0.05, 1.4),
+    ylim=(-0.05, 1.2),
+)
 
 # %% [markdown]
 # **Change next:** a traction of your own in `pulled`; a plate with a hole: a `Domain` instead of the `Box`.

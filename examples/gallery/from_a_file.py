@@ -13,8 +13,11 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
 import trimesh
 from _shared import relative_error
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 import pdecl
 from pdecl.shapes import Domain, load
@@ -44,7 +47,17 @@ print(u)
 # %%
 points, _ = ring.interior(2000)
 error = relative_error(u(points), exact(*jnp.asarray(points).T))
-axes = u.plot()
+
+surface = trimesh.load(path)
+values = np.asarray(u(surface.triangles_center - 1e-3 * surface.face_normals))  # just inside
+fig = plt.figure(figsize=(6.4, 4.4), layout="constrained")
+axes = fig.add_subplot(projection="3d", box_aspect=(2.8, 2.8, 0.8), computed_zorder=False)
+faces = Poly3DCollection(surface.triangles, array=values, edgecolor="white", linewidth=0.1)
+axes.add_collection3d(faces)
+axes.set(
+    xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), zlim=(-0.4, 0.4), xlabel="x", ylabel="y", zticks=(-0.4, 0.4)
+)
+fig.colorbar(faces, ax=axes, shrink=0.7, label="u on the surface")
 
 # %% [markdown]
 # **Change next:** a part of your own; `scale=1e-3` for one that was drawn in millimetres.

@@ -39,4 +39,4 @@ error = relative_error(u(points), exact(*jnp.asarray(points).T))
 axes = u.plot()
 
 # %% [markdown]
-# **Change next:** another angle of the corner: $r^{\\pi/\\alpha}$.
+# **Change next:** another angle of the corner: $r^{\pi/\alpha}$.

@@ -43,4 +43,4 @@ error = relative_error(u(points), exact(*points.T))
 maps(box, {"u": u(points), "error": u(points) - exact(*points.T)}, "x", "y", 61)
 
 # %% [markdown]
-# **Change next:** `p = 1.5`, whose energy is sharp where $\\nabla u = 0$.
+# **Change next:** `p = 1.5`, whose energy is sharp where $\nabla u = 0$.

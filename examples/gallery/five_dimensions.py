@@ -43,10 +43,14 @@ truth = np.sin(np.pi / 2 * points).sum(axis=1)
 found = np.asarray(u(points))
 error = relative_error(found, truth)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-left.plot(truth[:2000], found[:2000], ".", markersize=2)
-left.set(title="2000 random points", xlabel="exact", ylabel="u")
+line = np.linspace(0, 1, 81)
+plane = np.full((81, 81, 5), 0.5)
+plane[..., 0], plane[..., 1] = np.meshgrid(line, line)
+levels = left.contourf(line, line, np.reshape(u(plane.reshape(-1, 5)), (81, 81)), 30)
+fig.colorbar(levels, ax=left)
+left.set(title="u where c = d = e = ½", xlabel="a", ylabel="b")
 right.hist(np.log10(np.abs(found - truth) + 1e-16), bins=60)
-right.set(title="error", xlabel="log₁₀ |u − exact|")
+right.set(title="error at 20,000 random points", xlabel="log₁₀ |u − exact|")
 
 # %% [markdown]
 # **Change next:** eight dimensions; a solution that is not smooth, and what the estimate then says.

@@ -49,11 +49,14 @@ for name, functions in (("untrained", before), ("trained", basis)):
     found = jax.vmap(lambda k: pdecl.solve(problem, functions, k, throw=False)(points))(ks)
     errors[name] = jnp.linalg.norm(found - exact, axis=1) / jnp.linalg.norm(exact, axis=1)
 error = float(errors["trained"].mean())
-fig, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+for k, curve in zip(ks, found.reshape(50, 41, 41)[:, 20], strict=True):
+    left.plot(jnp.linspace(0, 1, 41), curve, color=plt.cm.viridis((k - 0.05) / 0.15))
+left.set(title="temperature in the middle, for fifty k", xlabel="t")
 for name, values in errors.items():
-    axes.semilogy(ks, values, ".", label=f"{name}, mean {values.mean():.1e}")
-axes.set(xlabel="k", ylabel="relative error")
-axes.legend()
+    right.semilogy(ks, values, ".", label=f"{name}, mean {values.mean():.1e}")
+right.set(title="relative error", xlabel="k")
+right.legend()
 
 # %% [markdown]
 # **Change next:** other starts, `phi * jnp.sin(...)`; `pdecl train` with the problem in a file, and all the commands follow.

@@ -140,7 +140,7 @@ def test_the_last_good_state_is_kept_when_a_step_fails():
 
 def test_seconds_end_a_training_that_has_steps_left(tmp_path):
     """It ends as one of fewer steps does, and its checkpoints can be resumed."""
-    options = {"steps": 10**6, "seconds": 1e-6, "watch": lambda basis: {"error": 0.5}}
+    options = {"steps": 10**6, "seconds": 1e-6, "metrics": lambda basis: {"error": 0.5}}
     ended, history = train(small(), **options, checkpoints=pdecl.Checkpoints(tmp_path / "run"))
     assert len(history.loss) == 1
     assert history.metrics[-1]["step"] == 1

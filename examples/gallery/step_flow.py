@@ -45,7 +45,7 @@ problem = pdecl.Problem(
     ],
     unknowns=("u", "v", "p"),
 )
-u = pdecl.solve(problem, tolerance=tolerance, residual_limit=None)
+u = pdecl.solve(problem, tolerance=tolerance)
 print(u)
 
 # %% [markdown]

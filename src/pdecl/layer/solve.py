@@ -81,6 +81,8 @@ def solve(
 
     Arguments:
 
+    - `basis`: N functions: any callable `basis(x, phi)` that returns their values at a point, such as
+      those in `pdecl.nn`.
     - `phi`: the problem's parameter. For many: `jax.vmap(lambda phi: solve(problem, basis, phi))(phis)`,
       in which what does not depend on φ is evaluated once for all.
     - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`,
@@ -100,7 +102,7 @@ def solve(
     `vmap` and `grad`. A failure inside `jit` raises at run time.
 
     With `tolerance`, a relative L2 error, the functions are chosen too: piecewise polynomials whose
-    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box, on the CPU;
+    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box or a shape, on the CPU;
     `Fit` and `Enforce` are the same there, since all rows hold, and weights do not matter. Returns an
     `Adaptive`, which is called like a `Solution` and says its `error_estimate`. Inside `jit` and `grad`
     its values are computed on the host, and have first derivatives with respect to φ and to points.

@@ -102,10 +102,10 @@ def solve(
     `vmap` and `grad`. A failure inside `jit` raises at run time.
 
     With `tolerance`, a relative L2 error, the functions are chosen too: piecewise polynomials whose
-    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box or a shape, on the CPU;
-    `Fit` and `Enforce` are the same there, since all rows hold, and weights do not matter. Returns an
-    `Adaptive`, which is called like a `Solution` and says its `error_estimate`. Inside `jit` and `grad`
-    its values are computed on the host, and have first derivatives with respect to φ and to points.
+    pieces, and slabs in a coordinate that is time, follow the estimated error. On a box or a shape, on
+    the CPU; `Fit` and `Enforce` are the same there, and weights do not matter. Returns an `Adaptive`,
+    which is called like a `Solution` and says its `error_estimate`. Inside `jit` and `grad` its values
+    are computed on the host, and have first derivatives with respect to φ and to points.
 
     - `tolerance`: it grows until the estimate is below it, or the budget is used up.
     - `budget`: seconds for a φ.

@@ -16,6 +16,7 @@ import numpy as np
 from ..basis.basis import specialise
 from ..basis.networks import Modes
 from ..family import Family
+from ..family.distance import MahalanobisDistance
 from ..family.experiment import basis_of, problem_of, solver_of
 from ..family.metrics import Summary
 from ..family.own import own
@@ -144,10 +145,10 @@ def _core(
             for number in range(len(sets))
         )
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
-    around = PhiStatistics(
-        held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
-        held["guess centres"] if "guess" in held else None, held.get("guess"),
-    )  # fmt: skip
+    parts = ("mean", "directions", "deviations", "scale")
+    metric = MahalanobisDistance(*(held[f"phi {part}"] for part in parts))
+    centres = held["guess centres"] if "guess" in held else None
+    around = PhiStatistics(metric, centres, held.get("guess"))
     return Core(
         problem, basis, sets, plan, jets, held.get("expansion") if crease is None else None,
         held.get("weighing"), held.get("norm"), around, held.get("at"), values or None,

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
+from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
 from ..family.metrics import Summary
 from ..family.phi import shape_of
-from ..family.trained import Trained
+from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..state.condition import require_limit
 from ..state.points import is_concrete
@@ -29,7 +30,6 @@ from ..support.summary import Summary as Printed
 from .core import Core, answer
 from .save import save
 from .snapshots import rows_of, values_of
-from .statistics import FAR
 from .validation import listed, validate
 
 _NAMED = 5  # the most rejected φ that a warning names
@@ -186,6 +186,16 @@ class Compiled(Summarised):
         return Trained(self.experiment, self.core.basis, self if reduced else None)
 
     @property
+    def digest(self) -> str:
+        """SHA-256 over the experiment and all arrays that are held."""
+        return digest_of(self.trained.experiment, self.core)
+
+    def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
+        """How far each φ of a batch is from the training φ: the `distance` of its solution."""
+        each = jax.vmap(self.core.statistics.distance)
+        return lambda phi: np.asarray(each(phi))
+
+    @property
     def phi_like(self) -> Any:
         """One φ, as shapes."""
         return _shapes(self.core)
@@ -267,7 +277,7 @@ def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
 
 
 def _shapes(core: Core) -> Any:
-    return phi_shapes(core.problem, core.statistics.mean)
+    return phi_shapes(core.problem, core.statistics.metric.mean)
 
 
 def _words(shapes: Any) -> str:

@@ -39,11 +39,6 @@ from .solver import Compiled, phi_shapes
 from .statistics import PhiStatistics
 
 
-def is_compiled(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a compiled solver; `path` may be all that `pdecl.load` takes."""
-    return bool(storage.recipe_in(find(path)).get("kind") == COMPILED)
-
-
 def load_compiled(
     path: str | os.PathLike[str],
     problem: Problem | Family | str | None = None,

@@ -16,7 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from ..basis.networks import Thinned
-from ..basis.networks.beside import Beside
+from ..basis.networks.wrappers import Beside
 from ..error import ErrorBound, Estimator, calibrate
 from ..layer.solution import Solution
 from ..layer.solve import predict, solve

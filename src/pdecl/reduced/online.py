@@ -28,8 +28,8 @@ class Rules(eqx.Module):
       in float64, so that it decides how many steps are needed more than how good they end.
     - `rtol`: a φ is done when what is left of u, judged from how fast steps shrink, is below this.
     - `max_steps`: of Gauss–Newton.
-    - `offset`: where rows are weighed, a φ is done too when a step is smaller than this, beside what the
-      functions left out leave uncertain.
+    - `offset`: where rows are whitened, a φ is done too when a step is smaller than this, beside what
+      the functions left out leave uncertain.
     """
 
     steps: str = eqx.field(static=True)
@@ -167,7 +167,7 @@ def _gauss_newton(
     With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
     when that is below rtol. Every φ of a batch takes part until the last is done: see `rounds.py`.
 
-    Where functions are left out, rows are weighed such that what these would have taken up is noise,
+    Where functions are left out, rows are whitened such that what these would have taken up is noise,
     which the objective at its least tells the size of. A φ that the functions kept can hardly say
     converges slowly, to an answer that is uncertain by far more than rtol; it is done when a step is
     small beside that (the relative offset of Bates and Watts, 1981).

@@ -28,8 +28,9 @@ from ..support.status import Status
 from ..support.summary import Summarised
 from ..support.summary import Summary as Printed
 from .core import Core, answer
+from .forms import Live
 from .save import save
-from .snapshots import rows_of, values_of
+from .snapshots import rows_of
 from .validation import listed, validate
 
 _NAMED = 5  # the most rejected φ that a warning names
@@ -89,8 +90,8 @@ class Compiled(Summarised):
 
     @property
     def functions_offline(self) -> int:
-        whole = self.core.whole_modes
-        return self.functions if whole is None else len(whole)
+        modes = self.core.form.modes
+        return self.functions if modes is None else len(modes)
 
     @property
     def rows(self) -> int:
@@ -142,17 +143,10 @@ class Compiled(Summarised):
     def at_points(self, points: Any) -> "Compiled":
         """The same solver with these query points `(q, d)`: its solutions bring `values` along."""
         at, core = inside(self.core.problem, points), self.core
-        if core.modes is None:
+        if isinstance(core.form, Live):
             raise ValueError("at_points: give the points to `compile`, `at=`, for functions that see φ.")
         one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(core))
-        whole = eqx.filter_jit(values_of)(core.problem, core.basis, one, at)
-        values, row, column = {}, 0, 0
-        for unknown, size in core.plan.sizes:
-            functions = whole[unknown]
-            block = core.modes[row : row + functions.shape[1], column : column + size]
-            values[unknown] = functions @ block
-            row, column = row + functions.shape[1], column + size
-        return replace(self, core=replace(core, at=at, values=values))
+        return replace(self, core=core.at_points(at, one))
 
     def rich(self, phi: Any, coords: Any) -> Any:
         """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""

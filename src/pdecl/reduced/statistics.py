@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..family.distance import MahalanobisDistance, learned_distance
 
 _COMPONENTS = 64
-_GUESSED_FROM = 20  # leading components
+_LEADING = 20  # leading components
 
 
 class PhiStatistics(eqx.Module):
@@ -72,7 +72,7 @@ def flat(phi: Any) -> Float[Array, " D"]:
 
 def _position(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, " z"]:
     """Where a φ is among others, in coordinates whose small ones count for more than their size."""
-    return (s.metric.components(x) / jnp.sqrt(s.metric.deviations))[:_GUESSED_FROM]
+    return (s.metric.components(x) / jnp.sqrt(s.metric.deviations))[:_LEADING]
 
 
 def _features(centres: Float[Array, "S z"] | None, z: Float[Array, " z"]) -> Float[Array, " features"]:

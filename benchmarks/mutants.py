@@ -200,8 +200,8 @@ def _one_line(text: str) -> str:
 # (file, function, mutant): why nothing that is promised changes.
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "layer/solvers/quadratic.py",
-        "_augmented",
+        "layer/solvers/wide.py",
+        "_by_iterations",
         "zeros_like → ones_like",
     ): "where an iteration starts has no say",
     (

@@ -85,7 +85,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_cost.py",
     ),
     "layer/solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
-    "layer/solvers/cholesky.py": (_KKT, _SOLVERS),
+    "layer/precision.py": (_KKT, *_SOLVES, _SOLVERS),
+    "layer/solvers/direct.py": (_KKT, _SOLVERS),
+    "layer/solvers/equalities.py": (_KKT, *_SOLVES, _SOLVERS, *_LINEAR_KINDS),
+    "layer/solvers/overdetermined.py": (_KKT, *_SOLVES, _SOLVERS, *_LINEAR_KINDS),
     "layer/solvers/starts.py": ("tests/test_search.py", "tests/test_starts.py"),
     "layer/lapack.py": (
         "tests/test_programs.py::test_a_batch_is_what_each_is",
@@ -100,8 +103,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "layer/solvers/iterative.py": (_KKT, _SOLVERS),
     "layer/solvers/nearly_square.py": (_NEARLY,),
-    "layer/solvers/orthogonal.py": (_SOLVERS,),
-    "layer/solvers/quadratic.py": (_KKT, *_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
+    "layer/solvers/quadratic.py": (_KKT, *_SOLVES, _SOLVERS, *_LINEAR_KINDS),
+    "layer/solvers/wide.py": (*_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
     "layer/solvers/triangular.py": (_KKT, _NEARLY, _SOLVERS),
     "family/bound.py": (_BOUNDS,),
     "problems/burgers/bound.py": (f"{_BOUNDS}::TestTermsOfBurgers", _BOUNDS),
@@ -118,8 +121,9 @@ TESTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 FILES = (
     "state/affine.py", "state/jet.py", "layer/batching.py", "layer/gram.py", "layer/implicit.py",
-    "layer/lapack.py", "layer/layer.py", "layer/residual.py", "layer/system.py", "layer/solvers/*.py",
-    "train/loss.py", "error/*.py", "family/bound.py", "problems/*/bound.py", "reduced/online.py",
+    "layer/lapack.py", "layer/layer.py", "layer/precision.py", "layer/residual.py", "layer/system.py",
+    "layer/solvers/*.py", "train/loss.py", "error/*.py", "family/bound.py", "problems/*/bound.py",
+    "reduced/online.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.

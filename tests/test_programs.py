@@ -27,7 +27,6 @@ from pdecl.problems.burgers.reference import etdrk4
 
 SOLVERS = [
     pdecl.solvers.QR(),
-    pdecl.solvers.SVD(),
     pdecl.solvers.CG(),
     pdecl.solvers.GMRES(),
     pdecl.solvers.LSMR(),
@@ -115,7 +114,6 @@ FACTORISATIONS = {
     "lu": lapack.lu,
     "inverse": lapack.inverse,
     "triangle": lapack.triangle,
-    "singular": lapack.singular,
     "eigh": lapack.eigh,
 }
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import pdecl
+from pdecl.layer.precision import precision_of
 from pdecl.layer.residual import relative_residuals
 from pdecl.layer.solvers import GaussNewton, gauss_newton, starts
-from pdecl.layer.solvers.quadratic import regularisation
 from pdecl.layer.system import build, linearise
 
 SIZE, EPSILON = 3, np.finfo(float).eps
@@ -96,7 +96,7 @@ class ByHand:
 
 def inverse(H, C, columns, f, g):
     """(x, y) with  H x + Cᵀ y = f  and  C x − s (y − C x + g) = g,  both sides scaled by the columns."""
-    s, C = regularisation(jnp.float64), C / columns
+    s, C = precision_of(jnp.float64).regularisation, C / columns
     H = H / columns / columns[:, None]
     matrix = np.block([[H, C.T], [(1 + s) * C, -s * np.eye(len(C))]])
     both = np.linalg.solve(matrix, np.concatenate([f / columns, (1 + s) * g]))

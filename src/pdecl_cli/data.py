@@ -68,27 +68,18 @@ def data(
 
     pdecl data darcy --from piececonst_r421_N1024_smooth1.mat --count 50 --plot theirs.png
     """
-    if out is None and plot is None and cache is None:
-        stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
     if source is not None and (seed is not None or truth or cache is not None):
         stop("--from reads a file as it is; leave out --seed, --truth and --cache")
-    if out is not None and out.suffix not in _KINDS:
-        stop(f"--out: a dataset is written as {', '.join(_KINDS)}; found {out}")
-    if plot is not None and plot.suffix not in _PICTURES:
-        stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
+    _require_places(out, plot, cache)
     with explaining():
         from pdecl.family import SPLITS, resolve
         from pdecl.family import dataset as datasets
         from pdecl.family.published import load
         from pdecl.report.pictures import parameters_and_solutions
-        from pdecl.support.files import require_writable
 
         if split not in SPLITS:
             stop(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
         began = time.perf_counter()
-        for path in (out, plot, None if cache is None else cache / "references"):
-            if path is not None:
-                require_writable(path)
         family = resolve(problem)
         if source is not None:
             made = load(source, family, count)
@@ -104,6 +95,22 @@ def data(
             parameters_and_solutions(made, plot, family, SHOWN)
         summary = _summary(made, time.perf_counter() - began, out, plot)
     print_json(summary) if as_json else _print(summary)
+
+
+def _require_places(out: Path | None, plot: Path | None, cache: Path | None) -> None:
+    """That what is to be written has a place, and a name that says how."""
+    if out is None and plot is None and cache is None:
+        stop("nothing to write: give --out FILE, --plot FILE or --cache FOLDER")
+    if out is not None and out.suffix not in _KINDS:
+        stop(f"--out: a dataset is written as {', '.join(_KINDS)}; found {out}")
+    if plot is not None and plot.suffix not in _PICTURES:
+        stop(f"--plot: a picture is written as {', '.join(_PICTURES)}; found {plot}")
+    with explaining():
+        from pdecl.support.files import require_writable
+
+        for path in (out, plot, None if cache is None else cache / "references"):
+            if path is not None:
+                require_writable(path)
 
 
 def _make(family: "Family", seed: int, count: int, truth: bool, cache: Path | None) -> "Dataset":

@@ -21,14 +21,8 @@ from .basis import Basis
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
 
 
-class GridBasis(Summarised, Basis):
-    """N functions given on a grid of the box, ends included, with derivatives by stencils.
-
-    - `values`: an array `(n_1, …, n_d, N)`, or a function (a network) from φ to one.
-
-    Derivatives are differences of second order, central inside and one-sided at the ends. Between the
-    nodes values and derivatives are interpolated linearly; at the nodes they are the stencils' own.
-    """
+class _Nodal(Summarised, Basis):
+    """N functions given by their values at the nodes of a grid."""
 
     box: Box = eqx.field(static=True)
     values: Values
@@ -39,16 +33,26 @@ class GridBasis(Summarised, Basis):
         return _count(self.values)
 
     def summary(self) -> Summary:
-        return _summary("GridBasis", self.box, self.values)
+        return _summary(type(self).__name__, self.box, self.values)
 
-    def at(self, phi: Any) -> "GridBasis":
-        return GridBasis(self.box, on_grid(self.box, self.values, phi))
+    def at(self, phi: Any) -> "_Nodal":
+        return type(self)(self.box, on_grid(self.box, self.values, phi))
 
-    def contract(self, weights: Float[Array, " N"], phi: Any) -> "GridBasis":
-        return GridBasis(self.box, _combined(self.box, self.values, weights, phi))
+    def contract(self, weights: Float[Array, " N"], phi: Any) -> "_Nodal":
+        return type(self)(self.box, _combined(self.box, self.values, weights, phi))
 
-    def times(self, factor: Callable[[Array], Array]) -> "GridBasis":
-        return GridBasis(self.box, _multiplied(self.box, self.values, factor))
+    def times(self, factor: Callable[[Array], Array]) -> "_Nodal":
+        return type(self)(self.box, _multiplied(self.box, self.values, factor))
+
+
+class GridBasis(_Nodal):
+    """N functions given on a grid of the box, ends included, with derivatives by stencils.
+
+    - `values`: an array `(n_1, …, n_d, N)`, or a function (a network) from φ to one.
+
+    Derivatives are differences of second order, central inside and one-sided at the ends. Between the
+    nodes values and derivatives are interpolated linearly; at the nodes they are the stencils' own.
+    """
 
     def jets(
         self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
@@ -64,33 +68,13 @@ class GridBasis(Summarised, Basis):
         return found
 
 
-class ElementBasis(Summarised, Basis):
+class ElementBasis(_Nodal):
     """The same functions as finite elements: multilinear in each cell, differentiated as such.
 
     First derivatives are exact inside a cell and jump between cells, which is what an energy with a
     coefficient that jumps from cell to cell asks for: `box.interior.gauss(2, cells=(n_1 - 1, …))` then
     integrates it exactly. Second derivatives are zero; use `GridBasis` for equations that need them.
     """
-
-    box: Box = eqx.field(static=True)
-    values: Values
-    pointwise = False
-
-    @property
-    def count(self) -> int | None:
-        return _count(self.values)
-
-    def summary(self) -> Summary:
-        return _summary("ElementBasis", self.box, self.values)
-
-    def at(self, phi: Any) -> "ElementBasis":
-        return ElementBasis(self.box, on_grid(self.box, self.values, phi))
-
-    def contract(self, weights: Float[Array, " N"], phi: Any) -> "ElementBasis":
-        return ElementBasis(self.box, _combined(self.box, self.values, weights, phi))
-
-    def times(self, factor: Callable[[Array], Array]) -> "ElementBasis":
-        return ElementBasis(self.box, _multiplied(self.box, self.values, factor))
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Float[Array, " N"]:
         return interpolate(self.box, on_grid(self.box, self.values, phi), x[None])[0]

@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..basis import networks
 from ..basis.basis import as_basis
-from ..basis.networks.beside import Beside
+from ..basis.networks.wrappers import Beside
 from ..layer.solution import Solution
 from ..layer.solve import sizes_of, solve
 from ..state.condition import Energy

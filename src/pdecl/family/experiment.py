@@ -286,5 +286,5 @@ _NETWORKS["Modes"] = networks.Modes.zeros
 _OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
 _SOLVERS = {
     kind.__name__: kind
-    for kind in (solvers.Cholesky, solvers.QR, solvers.SVD, solvers.CG, solvers.GMRES, solvers.LSMR)
+    for kind in (solvers.Cholesky, solvers.QR, solvers.CG, solvers.GMRES, solvers.LSMR)
 }

@@ -58,7 +58,7 @@ def _where(on: Any) -> Any:
 def _probed(problem: Problem, condition: Any) -> dict[str, Any]:
     """The entries that an equation reads, and its values."""
     names, phi = problem.domain.names, jax.tree.map(_made_up, problem.phi_like)
-    points = _points(problem, condition)
+    points = _points(condition)
     entries, _ = asks_for(condition, problem.unknowns, names, points, phi)
     ordered = sorted(entries, key=str)
     rows = local(condition, problem.unknowns, names)
@@ -73,7 +73,7 @@ def _probed(problem: Problem, condition: Any) -> dict[str, Any]:
     return {"reads": list(map(str, ordered)), "gives": values}
 
 
-def _points(problem: Problem, condition: Any) -> Points:
+def _points(condition: Any) -> Points:
     on = condition.on
     if isinstance(on, Region):
         return on.low_discrepancy(max(_PLACES, len(on.sides))).draw(None, _PLACES)

@@ -1,20 +1,22 @@
 """A trained basis together with the experiment that made it: what is saved, loaded and asked."""
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
 
 from ..basis.networks import Thinned
-from ..basis.networks.beside import Beside
+from ..basis.networks.wrappers import Beside
 from ..error import ErrorBound, Estimator, calibrate
 from ..layer.solution import Solution
 from ..layer.solve import predict, solve
@@ -24,6 +26,7 @@ from ..support.summary import Summarised, Summary
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
 from .bound import bound
+from .distance import distance_from
 from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
 from .identity import differences, identity
 from .record import of_run
@@ -118,6 +121,21 @@ class Trained(Summarised):
         return calibrate(problem, self.basis, seen, key=jr.key(0), **known)
 
     @property
+    def trained(self) -> "Trained":
+        """The trained basis behind an answer, as a compiled solver has one too."""
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the experiment and every array of the network."""
+        return digest_of(self.experiment, self.basis)
+
+    def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
+        """How far each φ of a batch is from the training φ, on a grid with that many nodes
+        a side; above 1.5 it is outside of their distribution."""
+        return distance_from(family_of(self.experiment, grid))
+
+    @property
     def size(self) -> int:
         """How many functions there are, for all unknowns together."""
         return self.experiment.network.size * len(self.family.unknowns)
@@ -128,15 +146,22 @@ class Trained(Summarised):
         single: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the family
-        of
-        φ, what the problem states and, from `about`, what else is known: errors on unseen φ.
+        """Writes one safetensors file; `pdecl.load` reads it. Its header has the experiment, the
+        family of φ, what the problem states and, from `about`, what else is known: errors on unseen φ.
 
         `single` rounds the arrays to float32, for half the size.
         """
         if self.answer is not None:
             return self.answer.save(path, about=about)
         storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
+
+
+def digest_of(experiment: Experiment, arrays: Any) -> str:
+    """What tells a model from any other: SHA-256 over its experiment and arrays."""
+    digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
+    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
 
 
 def described(experiment: Experiment) -> dict[str, Any]:

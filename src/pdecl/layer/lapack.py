@@ -42,13 +42,6 @@ def triangle(matrix: Float[Array, "m n"]) -> Float[Array, "k n"]:
     return jnp.linalg.qr(matrix, mode="r")
 
 
-@singly
-def singular(matrix: Float[Array, "m n"]) -> tuple[Float[Array, " k"], Float[Array, "k n"]]:
-    """Singular values and right singular vectors, as rows."""
-    _, values, vectors = jnp.linalg.svd(matrix, full_matrices=False)
-    return values, vectors
-
-
 @jax.custom_jvp
 def eigh(matrix: Float[Array, "*batch n n"]) -> tuple[Float[Array, "*batch n"], Array]:
     """Eigenvalues and vectors of symmetric matrices."""

@@ -11,16 +11,12 @@ from jaxtyping import Array, Float, Int
 from ..support.status import Status
 from .gram import transposed
 from .implicit import attach, constant
+from .precision import precision_of
 from .solvers import GaussNewton, LinearSolver
 from .solvers.gauss_newton import preconditioner, stationarity
 from .solvers.quadratic import minimise
 from .solvers.starts import reach
 from .system import Model, System, linearise
-
-
-def _tolerance(dtype: Any) -> float:
-    """Relative size above which a solve counts as inaccurate and an equality as violated."""
-    return 1e-4 if dtype == jnp.float32 else 1e-6
 
 
 class Outcome(eqx.Module):
@@ -69,9 +65,7 @@ def default_ridge(linear: LinearSolver, dtype: Any) -> float:
     """The solver's ridge, or one that its arithmetic can resolve and its gradients need."""
     if linear.ridge is not None:
         return linear.ridge
-    if dtype == jnp.float32:
-        return 1e-5
-    return 1e-12 if linear.direct else 1e-8
+    return precision_of(dtype).ridge if linear.direct else precision_of(dtype).iterative_ridge
 
 
 def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, Array]:
@@ -114,7 +108,7 @@ def _status(
     optimality = relative(norm(slope + pull), norm(force) + norm(ridge * weights) + norm(pull))
     violation = relative(jnp.linalg.norm(c), jnp.linalg.norm(at_zero.c))
 
-    beyond, tolerance = c.size > weights.size, _tolerance(weights.dtype)
+    beyond, tolerance = c.size > weights.size, precision_of(weights.dtype).tolerance
     inaccurate = Status.ILL_CONDITIONED if system.is_affine else Status.NOT_CONVERGED
     verdicts = [  # the later, the more it matters
         ((violation > tolerance) & beyond, Status.OVERDETERMINED),

@@ -27,7 +27,7 @@ Axes = tuple[str, tuple[int, ...]]  # an unknown and the axes of a derivative, w
 def relative_residuals(system: System, weights: Float[Array, " N"]) -> dict[str, Float[Array, ""]]:
     """For each `Fit` and `Enforce` condition its relative residual, the largest of its rows."""
     fields = system.fields(weights)
-    typical, found = _typical(system, fields), {}
+    typical, found = _typical(fields), {}
     for i, (name, condition) in enumerate(
         zip(system.problem.names(), system.problem.conditions, strict=True)
     ):
@@ -82,7 +82,7 @@ def _rows_and_sizes(
     return rows, terms + jnp.abs(data)
 
 
-def _typical(system: System, fields: list[dict[Entry, Array]]) -> dict[Axes, Float[Array, ""]]:
+def _typical(fields: list[dict[Entry, Array]]) -> dict[Axes, Float[Array, ""]]:
     """The root mean square of each entry over the points where it is known: the largest of all sets."""
     found: dict[Axes, Array] = {}
     for at_set in fields:

@@ -85,7 +85,7 @@ def solve(
       those in `pdecl.nn`.
     - `phi`: the problem's parameter. For many: `jax.vmap(lambda phi: solve(problem, basis, phi))(phis)`,
       in which what does not depend on φ is evaluated once for all.
-    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `SVD()`, `CG()`, `GMRES()`,
+    - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `CG()`, `GMRES()`,
       `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
       problem is linear is found out; affine ones need one linear solve.
     - `key`: shifts or draws the points; without one they are always the same.

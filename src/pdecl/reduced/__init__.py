@@ -10,7 +10,6 @@ network.
 
 from .compile import compile as compile
 from .direct import Direct as Direct
-from .file import is_compiled as is_compiled
 from .file import load_compiled as load_compiled
 from .fit import fit as fit
 from .recommend import Recommendation as Recommendation

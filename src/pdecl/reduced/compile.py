@@ -24,6 +24,7 @@ from . import crease as creases
 from . import pod
 from .core import Core, answer
 from .crease import Crease
+from .forms import Form, Held, Live, Rows
 from .online import Rules
 from .selection import select_points, subset
 from .snapshots import (
@@ -33,7 +34,6 @@ from .snapshots import (
     rows_of,
     take_snapshots,
     usable,
-    values_of,
 )
 from .solver import Compiled
 from .statistics import phi_statistics
@@ -73,7 +73,7 @@ def compile(
 
     Offline, once: the basis is solved with all its functions for every training φ; the leading
     directions of these answers take the place of the functions; the points whose rows matter are
-    chosen among many (QR with pivoting over rows for several φ); rows are weighed by the inverse
+    chosen among many (QR with pivoting over rows for several φ); rows are whitened by the inverse
     covariance of what the functions left out leave in them; jets there, and values at `at`, are
     stored. Online, in one compiled function for a batch: rows from the stored jets, Gram matrices,
     Cholesky factorisations, one matrix product for the values at `at`. The network does not run.
@@ -103,7 +103,7 @@ def compile(
     - `dtype`: the precision of the steps' matrices; residuals are always in float64. `jnp.float32` is
       faster on a GPU and costs at most a step more.
 
-    The result says in `error` what all this costs, measured on the held-out φ. (How rows are weighed
+    The result says in `error` what all this costs, measured on the held-out φ. (How rows are whitened
     is chosen on them too, out of four ways.)
     """
     snapshots, experiment = snapshots_from(
@@ -122,11 +122,11 @@ def compile(
 def snapshots_from(
     problem: Problem | Trained | Snapshots, basis: Any, phis: Any, solver: Any, reduce: bool
 ) -> tuple[Snapshots, Experiment | None]:
-    """A snapshots of what was given, and the experiment behind it if there is one."""
+    """Snapshots of what was given, and the experiment behind it if there is one."""
     require_precision(jnp.float64)
     if isinstance(problem, Snapshots):
         if basis is not None or phis is not None or solver is not None:
-            raise TypeError("a Snapshots comes with its basis, φ and solver: leave these out.")
+            raise TypeError("Snapshots come with their basis, φ and solver: leave these out.")
         return problem, problem.experiment
     if isinstance(problem, Trained):
         count = 400 if phis is None else phis
@@ -177,7 +177,7 @@ def assemble(
     dtype: Any = jnp.float64,
     max_steps: int = 15,
 ) -> Compiled:
-    """A solver with that many functions and rows, from what a snapshots has found."""
+    """A solver with that many functions and rows, from what snapshots have found."""
     require_precision(dtype)
     if route not in ("chosen", "all"):
         raise ValueError(f"`route` must be 'chosen' or 'all'; found {route!r}.")
@@ -215,24 +215,21 @@ def errors_of(snapshots: Snapshots, core: Core) -> tuple[np.ndarray, np.ndarray]
     """The errors on held-out φ, and what is left of their rows."""
     numbers = snapshots.held_out[:_MEASURED]
     phis = snapshots.some(numbers)
-    if core.crease is not None:  # the front as it is found online is part of the answer
-        assert snapshots.values is not None
-        functions = np.concatenate([snapshots.values[name] for name, _ in snapshots.plan.sizes], axis=1)
-        core = _with_values(snapshots, core, snapshots.quadrature, jnp.asarray(functions))
-    found = answer(core, phis, True)
+    match core.form:
+        case Crease():  # the front as it is found online is part of the answer
+            found = answer(core.at_points(snapshots.quadrature, snapshots.phi(0)), phis, True)
+            full = pod.answers_on(snapshots, numbers)
+            ours = np.asarray((found.values or {})[snapshots.problem.unknowns[0]])
+        case Held():
+            found, full = answer(core, phis, True), pod.answers_on(snapshots, numbers)
+            ours = pod.combined(snapshots, np.asarray(found.weights))
+        case _:
+            found, coords = answer(core, phis, True), snapshots.quadrature[::4]
+            full, ours = (
+                _queried(snapshots, phis, jnp.asarray(w), coords)
+                for w in (snapshots.weights[numbers], found.weights)
+            )
     good = usable(found.code)
-    if core.crease is not None:
-        full = pod.answers_on(snapshots, numbers)
-        ours = np.asarray((found.values or {})[snapshots.problem.unknowns[0]])
-    elif snapshots.values is not None:
-        full = pod.answers_on(snapshots, numbers)
-        ours = pod.combined(snapshots, np.asarray(found.weights))
-    else:
-        coords = snapshots.quadrature[::4]
-        full, ours = (
-            _queried(snapshots, phis, jnp.asarray(w), coords)
-            for w in (snapshots.weights[numbers], found.weights)
-        )
     errors = np.ones(len(numbers))
     if good.any():
         errors[good] = relative_l2(ours[good], full[good])
@@ -246,11 +243,11 @@ def _phi_dependent(
     count = round(_ROWS * size) if points is None else points
     sets = snapshots.problem.draw(size)
     if route == "chosen" and any(snapshots.open):
-        sets = _subsets(snapshots, select_points(snapshots, count, None))
+        sets = _subsets(snapshots, select_points(snapshots, count, None, Live(None)))
     rows = rows_of(snapshots.problem, snapshots.plan, sets)
     return Core(
         problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=snapshots.plan, jets=None,
-        modes=None, whitening=None, norm=None,
+        form=Live(None), whitening=None, norm=None,
         statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, None),
         at=at, values=None, rules=eqx.tree_at(lambda r: r.rtol, rules, jnp.asarray(1e-8)),
         solver=snapshots.solver, lean=_all_fitted(snapshots.problem) and rows >= size,
@@ -261,83 +258,70 @@ def _phi_independent(
     snapshots: Snapshots, functions: int | None, points: int | None, route: Route, at: Any, rules: Rules
 ) -> Compiled:
     """A basis that does not see φ, but for a crease: everything is held."""
-    crease = None
+    form: Form = Held(None)
     if snapshots.front is not None:
-        crease = _crease(snapshots.front, functions, route, rules)
+        form = _crease(snapshots, snapshots.front, functions, route, rules)
     modes, sizes = pod.reduced_basis(snapshots, functions)
     count = round(_ROWS * modes.shape[1]) if points is None else points
     plan = pod.with_sizes(snapshots.plan, modes)
     if route == "chosen" and any(snapshots.open):
-        held = _online(snapshots, crease)
-        numbers = select_points(held, count, modes, crease)
+        held = _online(snapshots, form)
+        numbers = select_points(held, count, modes, form)
         sets = _subsets(held, numbers)
     else:
-        held = _online(_drawn(snapshots), crease)
+        held = _online(_drawn(snapshots), form)
         sets = held.candidates
         numbers = tuple(np.arange(len(points)) for points in sets)
     rows = rows_of(snapshots.problem, plan, sets)
     lean = _all_fitted(snapshots.problem) and rows >= plan.size
     jets = pod.reduced_jets(held, numbers, modes, plan)
-    answers = pod.coefficients(snapshots, modes, crease)
+    reduced = Rows(snapshots.problem, snapshots.basis, sets, plan, jets, form)
+    answers = pod.coefficients(snapshots, modes, form)
 
     def core_with(whitening: np.ndarray | None) -> Core:
         turn = np.diag(sizes)
         if lean:
-            turn = pod.coordinates(snapshots, sets, plan, jets, answers, whitening, crease)
+            turn = pod.coordinates(snapshots, reduced, answers, whitening)
         turned = modes @ turn
         start = None if _affine(plan) else np.linalg.solve(turn, answers.T).T
-        whole = jnp.asarray(turned)
         return Core(
             problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=plan,
             jets=jax.tree.map(jnp.asarray, pod.reduced_jets(held, numbers, turned, plan)),
-            modes=whole if crease is None else None,
+            form=replace(form, modes=jnp.asarray(turned)),
             whitening=None if whitening is None else jnp.asarray(whitening), norm=jnp.asarray(turn),
             statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, start),
             at=None, values=None, rules=rules, solver=snapshots.solver, lean=lean,
-            crease=None if crease is None else replace(crease, modes=whole),
         )  # fmt: skip
 
     ways: list[np.ndarray | None] = [None]
     if lean and functions is not None and route == "chosen":
-        ways = list(
-            pod.whitenings(pod.truncation_residuals(snapshots, sets, plan, jets, answers, crease))
-        )
+        ways = list(pod.whitenings(pod.truncation_residuals(snapshots, reduced, answers)))
     cores = [core_with(way) for way in ways]
     best = min(cores, key=lambda core: measured(snapshots, core).mean)
     best = _with_tolerance(snapshots, best, exact=functions is None)
     error = measured(snapshots, best)
     if at is not None:
-        best = _with_values(snapshots, best, at, _functions_at(snapshots, at))
+        best = best.at_points(at, snapshots.phi(0))
     return Compiled(best, error)
 
 
-def _crease(front: FrontSnapshots, functions: int | None, route: Route, rules: Rules) -> Crease:
+def _crease(
+    snapshots: Snapshots,
+    front: FrontSnapshots,
+    functions: int | None,
+    route: Route,
+    rules: Rules,
+) -> Crease:
     """The front as it is found online, with fewer functions."""
     size = None if functions is None else max(1, min(round(_FRONT * functions), front.snapshots.most))
     made = assemble(front.snapshots, size, route=route, dtype=jnp.dtype(rules.steps))
-    return Crease(front.problem, made.core, jnp.asarray(front.blur), None, front.orders)
+    blur, along = jnp.asarray(front.blur), snapshots.basis.along
+    return Crease(None, front.problem, made.core, blur, front.orders, along)
 
 
-def _online(snapshots: Snapshots, crease: Crease | None) -> Snapshots:
-    """The snapshots with points that hold the front's combinations, instead of all functions."""
-    if crease is None:
-        return snapshots
-    modes = np.asarray(crease.front.modes)
-    return replace(snapshots, candidates=creases.reduced(snapshots.candidates, modes, crease.orders))
-
-
-def _functions_at(snapshots: Snapshots, at: Any) -> Any:
-    """The values of all functions at points, by unknown; of those that are creased, before they are."""
-    inner = snapshots.basis if snapshots.front is None else creases.inner_of(snapshots.basis)
-    values = eqx.filter_jit(values_of)(snapshots.problem, inner, snapshots.phi(0), at)
-    return values if snapshots.front is None else values[snapshots.problem.unknowns[0]]
-
-
-def _with_values(snapshots: Snapshots, core: Core, at: Any, functions: Any) -> Core:
-    """The same solver, with query points at which all functions have these values."""
-    if core.crease is None:
-        return replace(core, at=at, values=_through(snapshots.plan, core.plan, functions, core.modes))
-    return replace(core, at=at, values=core.crease.parts(functions, snapshots.basis.along, core.plan))
+def _online(snapshots: Snapshots, form: Form) -> Snapshots:
+    """The snapshots with points as they are read online."""
+    return replace(snapshots, candidates=form.online(snapshots.candidates))
 
 
 def _with_tolerance(snapshots: Snapshots, core: Core, exact: bool) -> Core:
@@ -397,17 +381,6 @@ def _drawn(snapshots: Snapshots) -> Snapshots:
         return replace(snapshots, candidates=sets, jets=held)
     jets = eqx.filter_jit(build)(snapshots.problem, snapshots.basis, one, sets, whole=True).jets
     return replace(snapshots, candidates=sets, jets=jax.tree.map(np.asarray, jets))
-
-
-def _through(
-    plan: Plan, reduced: Plan, values: dict[str, Array], modes: Array | None
-) -> dict[str, Array]:
-    assert modes is not None
-    found, row, column = {}, 0, 0
-    for (unknown, size), (_, kept) in zip(plan.sizes, reduced.sizes, strict=True):
-        found[unknown] = values[unknown] @ modes[row : row + size, column : column + kept]
-        row, column = row + size, column + kept
-    return found
 
 
 def _queried(snapshots: Snapshots, phis: Any, weights: Array, coords: Array) -> np.ndarray:

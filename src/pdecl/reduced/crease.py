@@ -17,10 +17,13 @@ from jaxtyping import Array, Float
 
 from ..basis import basis as bases
 from ..layer.creased import Creased, fold
-from ..layer.system import Plan, make_plan
+from ..layer.layer import Outcome
+from ..layer.system import Plan, System, make_plan
 from ..state.jet import Axes, Entry, derivatives, see
 from ..state.points import Points
 from ..state.problem import Problem
+from ..support.status import Status
+from .forms import Form, Rows, Values
 
 SMOOTH, CREASED, FRONT = "smooth", "creased", "front"
 
@@ -28,19 +31,62 @@ SMOOTH, CREASED, FRONT = "smooth", "creased", "front"
 Orders = tuple[tuple[tuple[str, tuple[Axes, ...]], ...], ...]
 
 
-class Crease(eqx.Module):
-    """What turns a basis's functions into creased ones, online.
+class Crease(Form):
+    """Held functions, the last `along` of which are creased online.
 
-    - `problem`: the conditions on v and h.
-    - `front`: the `Core` that finds s. `blur`: w.
-    - `modes`: ω = modes · (coefficients of the combinations).
+    - `problem`: the conditions on v and h, whose jets and values are held.
+    - `finder`: the `Core` that finds s. `blur`: w.
     """
 
     problem: Problem
-    front: Any
+    finder: Any
     blur: Float[Array, ""]
-    modes: Float[Array, "N r"] | None
     orders: Orders = eqx.field(static=True)
+    along: int = eqx.field(static=True)
+
+    def system(self, rows: Rows, phi: Any, front: Outcome | None) -> System:
+        """Of the two parts of u."""
+        front = self.front(phi) if front is None else front
+        sets = self.folded(rows.sets, front.weights)
+        return System(self.problem, None, phi, sets, rows.plan, rows.jets)
+
+    def tables(self, functions: dict[str, Array], plan: Plan) -> Values:
+        (values,) = functions.values()
+        return self.parts(values, self.along, plan)
+
+    def answers(
+        self,
+        rows: Rows,
+        phi: Any,
+        at: Float[Array, "q d"],
+        tables: Values,
+        shares: dict[str, Array],
+        front: Outcome | None,
+    ) -> dict[str, Array]:
+        assert front is not None
+        v, h = (tables[name] @ shares[name] for name in (SMOOTH, CREASED))
+        return {rows.problem.unknowns[0]: v + self.factor(tables[FRONT], front.weights) * h}
+
+    def inner(self, basis: Any) -> Any:
+        return inner_of(basis)
+
+    @property
+    def fronts(self) -> tuple[Any, ...]:
+        return (self.finder,)
+
+    def front(self, phi: Any) -> Outcome:
+        return self.finder.solved(phi)[1]
+
+    def judged(self, found: Outcome, front: Outcome | None) -> Outcome:
+        assert front is not None
+        code = jnp.where(front.code > Status.OVERDETERMINED, front.code, found.code)
+        return eqx.tree_at(lambda f: f.code, found, code)
+
+    def online(self, sets: tuple[Points, ...]) -> tuple[Points, ...]:
+        return reduced(sets, np.asarray(self.finder.form.modes), self.orders)
+
+    def arrays(self) -> dict[str, Any]:
+        return {**super().arrays(), "blur": self.blur}
 
     def folded(self, sets: tuple[Points, ...], s: Float[Array, " r"]) -> tuple[Points, ...]:
         """The points with the derivatives of g as data, for a front with these coefficients."""
@@ -63,7 +109,7 @@ class Crease(eqx.Module):
         return {
             SMOOTH: functions[..., :split] @ whole[:split, :kept],
             CREASED: functions[..., split:] @ whole[split:, kept:],
-            FRONT: functions @ self.front.modes,
+            FRONT: functions @ self.finder.form.modes,
         }
 
     def factor(self, values: Float[Array, "q r"], s: Float[Array, " r"]) -> Float[Array, " q"]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..basis.basis import specialise
 from ..basis.networks import Modes
 from ..family import Family
+from ..family.distance import MahalanobisDistance
 from ..family.experiment import basis_of, problem_of, solver_of
 from ..family.metrics import Summary
 from ..family.own import own
@@ -31,16 +32,12 @@ from ..support import storage
 from . import crease as creases
 from .core import Core
 from .crease import CREASED, FRONT, SMOOTH, Crease
+from .forms import Form, Held, Live
 from .online import Rules
 from .save import OF_FRONT, jet_name
 from .snapshots import all_fitted
 from .solver import Compiled, phi_shapes
 from .statistics import PhiStatistics
-
-
-def is_compiled(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a compiled solver; `path` may be all that `pdecl.load` takes."""
-    return bool(storage.recipe_in(find(path)).get("kind") == COMPILED)
 
 
 def load_compiled(
@@ -125,15 +122,16 @@ def _core(
     sets = tuple(_points(held, number) for number in range(len(problem.sets())))
     shapes = phi_shapes(problem, held["phi mean"])
     one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    crease, unknowns = None, problem.unknowns
-    if front is None:
-        whole = make_plan(problem, specialise(basis, one), one, sets)
-    else:
-        crease, whole = _crease(problem, basis, held, sets, one, kind, front)
+    form: Form = Live(None)
+    jets, unknowns = None, problem.unknowns
+    if front is not None:
+        form, whole = _crease(problem, basis, held, sets, one, kind, front)
         unknowns = (SMOOTH, CREASED, FRONT)
+    else:
+        whole = make_plan(problem, specialise(basis, one), one, sets)
     plan = replace(whole, sizes=kind.sizes)
-    jets = None
     if any(name.startswith("jet ") for name in held):
+        form = Held(held["expansion"]) if front is None else form
         jets = tuple(
             {entry: held[jet_name(number, entry)] for entry in _entries(problem, plan, number)}
             | {
@@ -144,14 +142,14 @@ def _core(
             for number in range(len(sets))
         )
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
-    around = PhiStatistics(
-        held["phi mean"], held["phi directions"], held["phi deviations"], held["phi scale"],
-        held["guess centres"] if "guess" in held else None, held.get("guess"),
-    )  # fmt: skip
+    parts = ("mean", "directions", "deviations", "scale")
+    metric = MahalanobisDistance(*(held[f"phi {part}"] for part in parts))
+    centres = held["guess centres"] if "guess" in held else None
+    around = PhiStatistics(metric, centres, held.get("guess"))
     return Core(
-        problem, basis, sets, plan, jets, held.get("expansion") if crease is None else None,
-        held.get("weighing"), held.get("norm"), around, held.get("at"), values or None,
-        Rules(kind.steps, held["rtol"], kind.max_steps), solver, kind.lean, crease,
+        problem, basis, sets, plan, jets, form, held.get("weighing"), held.get("norm"), around,
+        held.get("at"), values or None, Rules(kind.steps, held["rtol"], kind.max_steps), solver,
+        kind.lean,
     )  # fmt: skip
 
 
@@ -175,7 +173,7 @@ def _crease(
     }
     core = _core(basis.front, inner, of_front, front_solver(), front)
     plan = creases.parted_plan(parted, orders, sets, phi, (smooth, creased))
-    return Crease(parted, core, held["blur"], held["expansion"], orders), plan
+    return Crease(held["expansion"], parted, core, held["blur"], orders, basis.along), plan
 
 
 def _points(held: dict[str, Any], number: int) -> Points:

@@ -12,13 +12,13 @@ from jaxtyping import Array, Bool, Float, Int
 from ..layer.gram import lower_product
 from ..layer.implicit import attach, constant
 from ..layer.layer import Outcome
+from ..layer.precision import precision_of
 from ..layer.solve import cast
 from ..layer.solvers import triangular
 from ..layer.system import System, linearise
 from ..support.status import Status
 
 _RIDGE = 1e-12  # of the objective, in coordinates in which the mean Gram matrix is the identity
-_FACTOR_RIDGE = {jnp.dtype("float64"): 1e-12, jnp.dtype("float32"): 1e-6}
 
 
 class Rules(eqx.Module):
@@ -28,8 +28,8 @@ class Rules(eqx.Module):
       in float64, so that it decides how many steps are needed more than how good they end.
     - `rtol`: a φ is done when what is left of u, judged from how fast steps shrink, is below this.
     - `max_steps`: of Gauss–Newton.
-    - `offset`: where rows are weighed, a φ is done too when a step is smaller than this, beside what the
-      functions left out leave uncertain.
+    - `offset`: where rows are whitened, a φ is done too when a step is smaller than this, beside what
+      the functions left out leave uncertain.
     """
 
     steps: str = eqx.field(static=True)
@@ -91,14 +91,14 @@ def fitted(
 
     seen = constant(weights)
     measure = jax.value_and_grad(partial(_objective, held, whitening))
-    (value_at_rest, slope_at_rest), (_, slope) = measure(jnp.zeros_like(seen)), measure(seen)
-    distance = _ratio(jnp.linalg.norm(slope), jnp.linalg.norm(slope_at_rest))
-    tolerance = 1e-6 if rules.steps == "float64" else 1e-4
+    (value_at_zero, slope_at_zero), (_, slope) = measure(jnp.zeros_like(seen)), measure(seen)
+    distance = _ratio(jnp.linalg.norm(slope), jnp.linalg.norm(slope_at_zero))
+    inaccurate = system.is_affine & (distance > precision_of(rules.steps).tolerance)
     verdicts = [  # the later, the more it matters
         (~found.converged, Status.NOT_CONVERGED),
-        (distance > tolerance if system.is_affine else False, Status.ILL_CONDITIONED),
+        (inaccurate, Status.ILL_CONDITIONED),
         (~jnp.all(jnp.isfinite(seen)), Status.ILL_CONDITIONED),
-        (~jnp.isfinite(value_at_rest), Status.NONFINITE_EQUATION),
+        (~jnp.isfinite(value_at_zero), Status.NONFINITE_EQUATION),
         (~_finite(held.phi), Status.NONFINITE_INPUT),
     ]
     code = jnp.asarray(int(Status.SOLVED))
@@ -126,7 +126,7 @@ def _gram(
     A = operator.as_matrix().astype(dtype)  # an equation may hold numbers of its own in float64
     if whitening is not None:
         A = whitening.astype(dtype) @ A
-    return lower_product(A, A) + _FACTOR_RIDGE[dtype] * jnp.eye(A.shape[1], dtype=dtype)
+    return lower_product(A, A) + precision_of(dtype).factor_ridge * jnp.eye(A.shape[1], dtype=dtype)
 
 
 def _divide(factor: triangular.Triangular, f: Float[Array, " N"]) -> Float[Array, " N"]:
@@ -167,7 +167,7 @@ def _gauss_newton(
     With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
     when that is below rtol. Every φ of a batch takes part until the last is done: see `rounds.py`.
 
-    Where functions are left out, rows are weighed such that what these would have taken up is noise,
+    Where functions are left out, rows are whitened such that what these would have taken up is noise,
     which the objective at its least tells the size of. A φ that the functions kept can hardly say
     converges slowly, to an answer that is uncertain by far more than rtol; it is done when a step is
     small beside that (the relative offset of Bates and Watts, 1981).

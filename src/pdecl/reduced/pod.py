@@ -1,4 +1,4 @@
-"""Fewer functions: the combinations that answers are made of, and how rows are then weighed."""
+"""Fewer functions: the combinations that answers are made of, and how rows are then whitened."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..family.arrays import AnyArray
 from ..layer.system import Plan, linearise
 from ..state.jet import Entry
-from ..state.points import Points
-from ..state.problem import Problem
 from .crease import CREASED, Crease
-from .snapshots import Snapshots, stored_system
+from .forms import Form, Rows
+from .snapshots import Snapshots
 
 _RANK = 1e-9  # functions that add less than this to the largest direction count as dependent
 _SEEN = 32  # training φ whose rows set the coordinates
-# How small the variance of a weighed row may count, beside the largest; 1 leaves the rows as they are.
+# How small the variance of a whitened row may count, beside the largest; 1 leaves the rows as they are.
 FLOORS = (1.0, 1e-2, 1e-4, 1e-6)
 
 
@@ -126,12 +126,12 @@ def combined(
 
 
 def coefficients(
-    snapshots: Snapshots, modes: Float[np.ndarray, "N r"], crease: Crease | None = None
+    snapshots: Snapshots, modes: Float[np.ndarray, "N r"], form: Form
 ) -> Float[np.ndarray, "S r"]:
     """The training answers in the combinations: those nearest to u."""
     assert snapshots.values is not None
-    if crease is not None:
-        return _nearest(snapshots, modes, crease)
+    if isinstance(form, Crease):
+        return _nearest(snapshots, modes, form)
     answers, parts, start = snapshots.weights[snapshots.kept], [], 0
     for unknown, size in snapshots.plan.sizes:
         values = snapshots.values[unknown] / np.sqrt(len(snapshots.quadrature))
@@ -151,7 +151,7 @@ def _nearest(
     split = smooth.shape[1]
     kept = np.any(modes[:split] != 0, axis=0)
     v, h = smooth @ modes[:split][:, kept], creased @ modes[split:][:, ~kept]
-    fronts = np.concatenate([smooth, creased], axis=1) @ np.asarray(crease.front.modes)
+    fronts = np.concatenate([smooth, creased], axis=1) @ np.asarray(crease.finder.form.modes)
     g = _factors(crease, snapshots.some(snapshots.kept), jnp.asarray(fronts))
     found = []
     for u, factor in zip(answers_on(snapshots, snapshots.kept), np.asarray(g), strict=True):
@@ -164,7 +164,7 @@ def _nearest(
 
 @eqx.filter_jit
 def _factors(crease: Crease, phis: Any, values: Float[Array, "q r"]) -> Float[Array, "S q"]:
-    return jax.vmap(lambda phi: crease.factor(values, crease.front.solved(phi)[1].weights))(phis)
+    return jax.vmap(lambda phi: crease.factor(values, crease.front(phi).weights))(phis)
 
 
 def with_sizes(plan: Plan, modes: np.ndarray) -> Plan:
@@ -193,20 +193,19 @@ def reduced_jets(
 
 
 def coordinates(
-    snapshots: Snapshots, sets: tuple[Points, ...], plan: Plan, jets: Any,
+    snapshots: Snapshots,
+    rows: Rows,
     answers: Float[np.ndarray, "S r"],
-    whitening: Float[np.ndarray, "m n"] | None, crease: Crease | None = None,
-) -> np.ndarray:  # fmt: skip
+    whitening: Float[np.ndarray, "m n"] | None,
+) -> np.ndarray:
     """(r, r): coordinates in which the Gram matrix of the rows is the identity in the mean over φ.
 
     Each unknown for itself. Single precision then does for a factorisation.
     """
     numbers = snapshots.kept[:_SEEN]
-    some = snapshots.some(numbers), answers[: len(numbers)]
-    given = snapshots.problem, snapshots.basis, *some, sets, plan, jets, whitening, crease
-    mean = np.asarray(_mean_gram(*given))
+    mean = np.asarray(_mean_gram(rows, snapshots.some(numbers), answers[: len(numbers)], whitening))
     blocks, start = [], 0
-    for _, size in plan.sizes:
+    for _, size in rows.plan.sizes:
         gram = mean[start : start + size, start : start + size]
         values, vectors = np.linalg.eigh(gram)
         blocks.append(vectors / np.sqrt(np.maximum(values, 1e-13 * values[-1])))
@@ -215,18 +214,13 @@ def coordinates(
 
 
 def truncation_residuals(
-    snapshots: Snapshots, sets: tuple[Points, ...], plan: Plan, jets: Any,
-    answers: Float[np.ndarray, "S r"],
-    crease: Crease | None = None,
-) -> np.ndarray:  # fmt: skip
-    """(S, n): the rows' residuals at the training answers, as far as the combinations can say these.
+    snapshots: Snapshots, rows: Rows, answers: Float[np.ndarray, "S r"]
+) -> Float[np.ndarray, "S n"]:
+    """The rows' residuals at the training answers, as far as the combinations can say these.
 
     What they hold is what the functions left out would have taken up.
     """
-    phis = snapshots.some(snapshots.kept)
-    return np.asarray(
-        _residuals(snapshots.problem, snapshots.basis, phis, answers, sets, plan, jets, crease)
-    )
+    return np.asarray(_residuals(rows, snapshots.some(snapshots.kept), answers))
 
 
 def whitenings(left: np.ndarray) -> list[np.ndarray]:
@@ -254,12 +248,10 @@ def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
 
 @eqx.filter_jit
 def _mean_gram(
-    problem: Problem, basis: Any, phis: Any, answers: Any, sets: tuple[Points, ...], plan: Plan,
-    jets: Any, whitening: Any, crease: Crease | None,
-) -> Float[Array, "r r"]:  # fmt: skip
+    rows: Rows, phis: Any, answers: Float[AnyArray, "S r"], whitening: Float[AnyArray, "m n"] | None
+) -> Float[Array, "r r"]:
     def one(case: tuple[Any, Float[Array, " r"]]) -> Float[Array, "r r"]:
-        system = stored_system(problem, basis, case[0], sets, plan, jets, crease)
-        operator = linearise(system, case[1]).A
+        operator = linearise(rows.system(case[0]), case[1]).A
         assert operator is not None
         A = operator.as_matrix() if whitening is None else whitening @ operator.as_matrix()
         return A.T @ A
@@ -268,17 +260,5 @@ def _mean_gram(
 
 
 @eqx.filter_jit
-def _residuals(
-    problem: Problem,
-    basis: Any,
-    phis: Any,
-    answers: Any,
-    sets: tuple[Points, ...],
-    plan: Plan,
-    jets: Any,
-    crease: Crease | None,
-) -> Float[Array, "S n"]:
-    def one(phi: Any, answer: Float[Array, " r"]) -> Float[Array, " n"]:
-        return stored_system(problem, basis, phi, sets, plan, jets, crease).rows(answer, "Fit")
-
-    return jax.vmap(one)(phis, answers)
+def _residuals(rows: Rows, phis: Any, answers: Float[AnyArray, "S r"]) -> Float[Array, "S n"]:
+    return jax.vmap(lambda phi, answer: rows.system(phi).rows(answer, "Fit"))(phis, answers)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .core import Core
 
 _TOGETHER = 2  # steps that all φ take
-_SHARES = (4, 16)  # then one φ in so many at a time: one step more, and all those that are left
+_SHARES = (4, 16)  # then one φ in this many at a time: one step more, and all those that are left
 _SMALL = 128  # batches below this stay together
 
 

@@ -36,14 +36,15 @@ def save(
 
 
 def _described(core: Core) -> dict[str, Any]:
-    front = {} if core.crease is None else {"front": _described(core.crease.front)}
-    return {
+    found = {
         "functions": [[unknown, size] for unknown, size in core.plan.sizes],
         "steps": core.rules.steps,
         "max_steps": core.rules.max_steps,
         "lean": core.lean,
-        **front,
     }
+    for front in core.form.fronts:
+        found["front"] = _described(front)
+    return found
 
 
 def _arrays(core: Core) -> dict[str, Any]:
@@ -51,16 +52,16 @@ def _arrays(core: Core) -> dict[str, Any]:
     around = core.statistics
     found = {
         "rtol": core.rules.rtol,
-        "expansion": core.whole_modes,
         "weighing": core.whitening,
         "norm": core.norm,
         "at": core.at,
-        "phi mean": around.mean,
-        "phi directions": around.directions,
-        "phi deviations": around.deviations,
-        "phi scale": around.scale,
+        "phi mean": around.metric.mean,
+        "phi directions": around.metric.directions,
+        "phi deviations": around.metric.deviations,
+        "phi scale": around.metric.scale,
         "guess": around.warm_start,
         "guess centres": around.centres,
+        **core.form.arrays(),
     }
     for number, points in enumerate(core.sets):
         found |= {f"set {number} coords": points.coords, f"set {number} weights": points.weights}
@@ -69,9 +70,8 @@ def _arrays(core: Core) -> dict[str, Any]:
     for number, jets in enumerate(core.jets or ()):
         found |= {jet_name(number, entry): jet for entry, jet in jets.items()}
     found |= {f"values {unknown}": values for unknown, values in (core.values or {}).items()}
-    if core.crease is not None:
-        found["blur"] = core.crease.blur
-        found |= {f"{OF_FRONT}{name}": array for name, array in _arrays(core.crease.front).items()}
+    for front in core.form.fronts:
+        found |= {f"{OF_FRONT}{name}": array for name, array in _arrays(front).items()}
     return {name: array for name, array in found.items() if array is not None}
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Float, Int
 
-from ..layer.system import Plan, linearise
+from ..family.arrays import AnyArray
+from ..layer.system import linearise
 from ..state.points import Points
-from ..state.problem import Problem
-from .crease import Crease
-from .snapshots import Snapshots, stored_system
+from .forms import Form, Rows
+from .snapshots import Snapshots
 
 _PHIS = 12  # training φ whose rows are looked at
 _DEPENDENT = 1e-10  # beside the largest eigenvalue of the rows' Gram matrix
@@ -22,7 +22,7 @@ def select_points(
     snapshots: Snapshots,
     count: int,
     modes: Float[np.ndarray, "N r"] | None,
-    crease: Crease | None = None,
+    form: Form,
 ) -> tuple[Int[np.ndarray, " _n"], ...]:
     """For each set the numbers of its points that are kept, about `count` rows in all.
 
@@ -41,12 +41,8 @@ def select_points(
     numbers = snapshots.kept[:_PHIS]
     width = min(count + 16, total, len(numbers) * _size(snapshots, modes))
     rows = np.asarray(
-        _rows(
-            snapshots.problem, snapshots.basis, snapshots.some(numbers), snapshots.candidates,
-            snapshots.plan, snapshots.jets,
-            snapshots.weights[numbers], modes, crease,
-        )
-    )  # fmt: skip
+        _rows(snapshots.rows(form), snapshots.some(numbers), snapshots.weights[numbers], modes)
+    )
     values, vectors = np.linalg.eigh(sum(A.T @ A for A in rows) / len(rows))
     turn = vectors / np.sqrt(np.maximum(values, _DEPENDENT * values[-1]))
     rng = np.random.default_rng(0)
@@ -116,14 +112,12 @@ def _size(snapshots: Snapshots, modes: Any) -> int:
 
 @eqx.filter_jit
 def _rows(
-    problem: Problem, basis: Any, phis: Any, sets: tuple[Points, ...], plan: Plan, jets: Any,
-    answers: Any, modes: Any, crease: Crease | None,
-) -> Float[Array, "S n r"]:  # fmt: skip
+    rows: Rows, phis: Any, answers: Float[AnyArray, "S N"], modes: Float[AnyArray, "N r"] | None
+) -> Float[Array, "S n r"]:
     """The rows' coefficients at the answers, for one φ after the other."""
 
     def one(case: tuple[Any, Float[Array, " N"]]) -> Float[Array, "n r"]:
-        system = stored_system(problem, basis, case[0], sets, plan, jets, crease)
-        operator = linearise(system, case[1]).A
+        operator = linearise(rows.system(case[0]), case[1]).A
         assert operator is not None
         A = operator.as_matrix()
         return A if modes is None else A @ modes

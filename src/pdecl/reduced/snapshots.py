@@ -14,7 +14,7 @@ from ..basis import basis as bases
 from ..layer.creased import fold, front_solver
 from ..layer.solve import complete, sizes_of, solve
 from ..layer.solvers import GaussNewton, LinearSolver
-from ..layer.system import Plan, System, build, each_set, make_plan
+from ..layer.system import Plan, build, make_plan
 from ..state.condition import Enforce, Fit
 from ..state.dependence import depends
 from ..state.domain import Region
@@ -24,12 +24,13 @@ from ..state.problem import Problem, default_count
 from ..state.rules import LowDiscrepancy, Nodes, Uniform
 from ..support.status import Status
 from . import crease as creases
-from .crease import CREASED, SMOOTH, Crease, Orders
+from .crease import CREASED, SMOOTH, Orders
+from .forms import Form, Rows
 
 _CANDIDATES = 5  # times as many points to choose from as a solve would draw
 _QUADRATURE = 4096  # points on which functions are compared
 TOGETHER = 50  # φ solved in one batch
-_HELD_OUT = 4  # one φ of so many is left out, to measure errors on
+_HELD_OUT = 4  # one φ of this many is left out, to measure errors on
 
 
 class FrontSnapshots(eqx.Module):
@@ -95,6 +96,10 @@ class Snapshots(eqx.Module):
         """How many functions can be asked for, for each unknown."""
         sizes = [size for _, size in self.plan.sizes]
         return min(min(sizes) if self.front is None else sum(sizes), len(self.kept))
+
+    def rows(self, form: Form) -> Rows:
+        """All rows, at the candidates."""
+        return Rows(self.problem, self.basis, self.candidates, self.plan, self.jets, form)
 
     def phi(self, number: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[number], self.phis)
@@ -187,34 +192,6 @@ def all_fitted(problem: Problem) -> Problem:
         return problem
     fitted = [Fit(c.equation, c.on, c.weight, c.name, c.residual_limit) for c in problem.conditions]
     return Problem(problem.domain, fitted, problem.parameter, problem.unknowns)
-
-
-def stored_system(
-    problem: Problem,
-    basis: Any,
-    phi: Any,
-    sets: tuple[Points, ...],
-    plan: Plan,
-    jets: tuple[dict[Entry, Any], ...] | None,
-    crease: Crease | None = None,
-    front: Float[Array, " r"] | None = None,
-) -> System:
-    """The rows for one φ, from jets that are held; from the network where there are none.
-
-    With a crease they are rows of the two parts of u; `front` are the coefficients of s, if known.
-    """
-    if crease is not None:
-        s = crease.front.solved(phi)[1].weights if front is None else front
-        return System(crease.problem, None, phi, crease.folded(sets, s), plan, jets)
-    if jets is None:
-        return build(problem, basis, phi, sets)
-    ours, offset = bases.specialise(basis, phi), None
-    if ours.offset is not None:
-        fixed = lambda coords, wanted, _: (
-            bases.offsets(ours, problem.unknowns, coords, phi, wanted) or {}
-        )
-        offset = tuple(each_set(problem, plan, sets, fixed))
-    return System(problem, None, phi, sets, plan, jets, offset)
 
 
 def values_of(

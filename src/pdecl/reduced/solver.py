@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
+from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
 from ..family.metrics import Summary
 from ..family.phi import shape_of
-from ..family.trained import Trained
+from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..state.condition import require_limit
 from ..state.points import is_concrete
@@ -27,9 +28,9 @@ from ..support.status import Status
 from ..support.summary import Summarised
 from ..support.summary import Summary as Printed
 from .core import Core, answer
+from .forms import Live
 from .save import save
-from .snapshots import rows_of, values_of
-from .statistics import FAR
+from .snapshots import rows_of
 from .validation import listed, validate
 
 _NAMED = 5  # the most rejected φ that a warning names
@@ -89,8 +90,8 @@ class Compiled(Summarised):
 
     @property
     def functions_offline(self) -> int:
-        whole = self.core.whole_modes
-        return self.functions if whole is None else len(whole)
+        modes = self.core.form.modes
+        return self.functions if modes is None else len(modes)
 
     @property
     def rows(self) -> int:
@@ -142,17 +143,10 @@ class Compiled(Summarised):
     def at_points(self, points: Any) -> "Compiled":
         """The same solver with these query points `(q, d)`: its solutions bring `values` along."""
         at, core = inside(self.core.problem, points), self.core
-        if core.modes is None:
+        if isinstance(core.form, Live):
             raise ValueError("at_points: give the points to `compile`, `at=`, for functions that see φ.")
         one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(core))
-        whole = eqx.filter_jit(values_of)(core.problem, core.basis, one, at)
-        values, row, column = {}, 0, 0
-        for unknown, size in core.plan.sizes:
-            functions = whole[unknown]
-            block = core.modes[row : row + functions.shape[1], column : column + size]
-            values[unknown] = functions @ block
-            row, column = row + functions.shape[1], column + size
-        return replace(self, core=replace(core, at=at, values=values))
+        return replace(self, core=core.at_points(at, one))
 
     def rich(self, phi: Any, coords: Any) -> Any:
         """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""
@@ -184,6 +178,16 @@ class Compiled(Summarised):
             )
         reduced = isinstance(self.core.basis, Modes)
         return Trained(self.experiment, self.core.basis, self if reduced else None)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the experiment and all arrays that are held."""
+        return digest_of(self.trained.experiment, self.core)
+
+    def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
+        """How far each φ of a batch is from the training φ: the `distance` of its solution."""
+        each = jax.vmap(self.core.statistics.distance)
+        return lambda phi: np.asarray(each(phi))
 
     @property
     def phi_like(self) -> Any:
@@ -267,7 +271,7 @@ def phi_shapes(problem: Problem, like: Float[Array, " D"]) -> Any:
 
 
 def _shapes(core: Core) -> Any:
-    return phi_shapes(core.problem, core.statistics.mean)
+    return phi_shapes(core.problem, core.statistics.metric.mean)
 
 
 def _words(shapes: Any) -> str:

@@ -9,40 +9,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-FAR = 1.5  # a distance worth a warning, where 1 is that of the farthest held-out training φ
+from ..family.distance import MahalanobisDistance, learned_distance
+
 _COMPONENTS = 64
-_FLOOR = 1e-3
-_GUESSED_FROM = 20  # leading components
+_LEADING = 20  # leading components
 
 
 class PhiStatistics(eqx.Module):
     """A distance from the training φ, and a warm start for the answer's coefficients.
 
-    With c_k the principal components of φ over the training φ, λ_k their variances and p the part of φ
-    outside of them, the distance is
-
-        sqrt( Σ c_k² / max(λ_k, λ_1/1000) + |p|² / (λ_1/1000) ),
-
-    divided by its largest value over held-out φ. It says how unusual φ is, not how wrong the answer
-    is. The warm start interpolates the training answers: with z the leading c_k over the roots of their
-    deviations, it is linear in z plus a sum of distances |z − z_i| from the training φ.
+    1 is the distance of the farthest of the φ that were held out. The warm start interpolates the
+    training answers: with z the leading principal components of φ over the roots of their deviations, it
+    is linear in z plus a sum of distances |z − z_i| from the training φ.
     """
 
-    mean: Float[Array, " D"]
-    directions: Float[Array, "D k"]
-    deviations: Float[Array, " k"]
-    scale: Float[Array, ""]
+    metric: MahalanobisDistance
     centres: Float[Array, "S z"] | None = None
     warm_start: Float[Array, "features r"] | None = None
 
     def distance(self, phi: Any) -> Float[Array, ""]:
         """The distance of one φ."""
-        return _distance(self, flat(phi)) / self.scale
+        return self.metric(flat(phi))
 
     def start(self, phi: Any, size: int) -> Float[Array, " r"]:
         """Coefficients to start from; zeros without a warm start."""
         if self.warm_start is None:
-            return jnp.zeros(size, self.mean.dtype)
+            return jnp.zeros(size, self.metric.mean.dtype)
         return _features(self.centres, _position(self, flat(phi))) @ self.warm_start
 
 
@@ -51,19 +43,8 @@ def phi_statistics(
 ) -> PhiStatistics:
     """Learned from the φ that are kept, scaled by those held out; a warm start from their answers."""
     seen = np.concatenate([np.reshape(x, (len(x), -1)) for x in jax.tree.leaves(phis)], axis=1)
-    mean = seen[kept].mean(axis=0)
-    _, spread, directions = np.linalg.svd(seen[kept] - mean, full_matrices=False)
-    number = max(1, min(_COMPONENTS, int(np.sum(spread > 1e-10 * max(spread[0], 1e-300)))))
-    deviations = spread[:number] / np.sqrt(len(kept))
-    floor = np.sqrt(_FLOOR) * deviations[0]
-    made = PhiStatistics(
-        jnp.asarray(mean),
-        jnp.asarray(directions[:number].T),
-        jnp.asarray(np.maximum(deviations, floor if floor > 0 else 1.0)),
-        jnp.ones(()),
-    )
-    largest = jnp.max(jax.vmap(lambda x: _distance(made, x))(jnp.asarray(seen[held_out])))
-    made = eqx.tree_at(lambda s: s.scale, made, jnp.where(largest > 0, largest, 1.0))
+    metric = learned_distance(seen[kept], seen[held_out], _COMPONENTS)
+    made = PhiStatistics(jax.tree.map(jnp.asarray, metric))
     if answers is None:
         return made
     at = np.asarray(jax.vmap(lambda x: _position(made, x))(jnp.asarray(seen[kept])))
@@ -89,20 +70,9 @@ def flat(phi: Any) -> Float[Array, " D"]:
     return jnp.concatenate(leaves) if leaves else jnp.zeros(1)
 
 
-def _components(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, " k"]:
-    return (x - s.mean) @ s.directions
-
-
-def _distance(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, ""]:
-    components = _components(s, x)
-    outside = jnp.maximum(jnp.sum((x - s.mean) ** 2) - jnp.sum(components**2), 0.0)
-    inside = jnp.sum((components / s.deviations) ** 2)
-    return jnp.sqrt(inside + outside / (_FLOOR * s.deviations[0] ** 2))
-
-
 def _position(s: PhiStatistics, x: Float[Array, " D"]) -> Float[Array, " z"]:
     """Where a φ is among others, in coordinates whose small ones count for more than their size."""
-    return (_components(s, x) / jnp.sqrt(s.deviations))[:_GUESSED_FROM]
+    return (s.metric.components(x) / jnp.sqrt(s.metric.deviations))[:_LEADING]
 
 
 def _features(centres: Float[Array, "S z"] | None, z: Float[Array, " z"]) -> Float[Array, " features"]:

@@ -40,7 +40,6 @@ from ..family.experiment import (
     training_solver_of,
 )
 from ..family.trained import Trained
-from ..reduced import Compiled
 from ..reduced.fit import BUDGET, TOLERANCE
 from ..reduced.load import load
 from ..reduced.train import fit_reduced
@@ -67,8 +66,7 @@ class Run:
     fields: dict[str, np.ndarray]
 
     def trained(self) -> Trained:
-        model = load(self.folder, self.experiment.family)
-        return model.trained if isinstance(model, Compiled) else model
+        return load(self.folder, self.experiment.family).trained
 
     def fields_of(self, unknown: str) -> dict[str, np.ndarray]:
         """The first test solutions, for one of the unknowns."""

@@ -59,7 +59,7 @@ class Points(Summarised, eqx.Module):
             raise ValueError(
                 f"Points: coords must have shape (n, d), one row per point; found {coords.shape}."
             )
-        n, d = coords.shape
+        n = len(coords)
         if n == 0:
             raise ValueError("Points: coords holds no points; a condition needs at least one.")
         self.coords = coords
@@ -69,10 +69,11 @@ class Points(Summarised, eqx.Module):
         }
         self.data = {name: _array(name, values) for name, values in data.items()}
         self.lattice = lattice
-        if lattice is not None and is_concrete(coords) and not _same(coords, lattice_points(lattice)):
-            raise ValueError(
-                "Points: coords are not the points of the lattice, last coordinate fastest."
-            )
+        self._check_shapes()
+        self._check_numbers()
+
+    def _check_shapes(self) -> None:
+        n, d = self.coords.shape
         if self.weights.shape != (n,):
             raise ValueError(f"Points: weights must have shape ({n},); found {self.weights.shape}.")
         for name, other in self.partners.items():
@@ -88,8 +89,16 @@ class Points(Summarised, eqx.Module):
                     f"Points: {name!r} must have one entry for each of the {n} points; "
                     f"found shape {values.shape}."
                 )
-        partners = {f"partner {name!r}": other for name, other in self.partners.items()}
-        for name, values in {"coords": coords, "weights": self.weights, **partners, **self.data}.items():
+
+    def _check_numbers(self) -> None:
+        """Those that are known: not inside `jit`."""
+        lattice, partners = self.lattice, {f"partner {k!r}": v for k, v in self.partners.items()}
+        given = {"coords": self.coords, "weights": self.weights, **partners, **self.data}
+        if lattice and is_concrete(self.coords) and not _same(self.coords, lattice_points(lattice)):
+            raise ValueError(
+                "Points: coords are not the points of the lattice, last coordinate fastest."
+            )
+        for name, values in given.items():
             if is_concrete(values) and not np.all(np.isfinite(values)):
                 raise ValueError(f"Points: {name} has entries that are NaN or infinite.")
         if is_concrete(self.weights) and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):

@@ -8,11 +8,10 @@ with open_phi("many.h5", trained.family) as source:
 Instead of `trained`, a solver from `pdecl.load` answers as well.
 """
 
+from ..family.distance import FAR as FAR
 from .answers import Answers as Answers
 from .answers import Predictor as Predictor
 from .answers import trained_of as trained_of
-from .distance import FAR as FAR
-from .distance import MahalanobisDistance as MahalanobisDistance
 from .phi import FromDistribution as FromDistribution
 from .phi import FromItems as FromItems
 from .phi import FromRows as FromRows

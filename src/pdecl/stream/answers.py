@@ -1,7 +1,5 @@
 """Solutions for a stream of φ, one compiled batch after the other."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +18,6 @@ from ..reduced import Compiled
 from ..reduced.validation import Batch, count_of, validate
 from ..state.problem import Problem
 from ..support.status import Status
-from .distance import distance_of
 from .phi import Source
 from .queries import FOUND, CompiledQuery, LayerQuery, asked, values_at
 from .query import Query
@@ -34,7 +31,7 @@ class Answers:
 
     - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was rejected.
     - `codes`: of `Status`. `messages`: what is wrong, "" for nothing.
-    - `residual`: for each condition, as in `Solution`. `distance`: see `MahalanobisDistance`.
+    - `residual`: for each condition, as in `Solution`. `distance`: how far φ is from the training φ.
     - `bounds`: of the errors, where they were asked for.
     - `phi`: the arrays of φ by name; NaN for one that was rejected.
     """
@@ -83,7 +80,7 @@ class Predictor:
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         self.ask = asked(model, self.problem, self.points, query, residual_limit)
-        self.distance = distance_of(self.family)
+        self.distance = model.distance_on(_grid(self.trained, shape))
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         good, messages = validate(self.family, self.shape, batch)
@@ -163,7 +160,7 @@ def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
 
 def trained_of(model: Trained | Compiled) -> Trained:
     """The trained basis behind a model: its distribution, its functions, its bounds."""
-    return model.trained if isinstance(model, Compiled) else model
+    return model.trained
 
 
 def problem_for(model: Trained | Compiled, shape: Any) -> Problem:
@@ -173,13 +170,8 @@ def problem_for(model: Trained | Compiled, shape: Any) -> Problem:
 
 
 def digest_of(model: Trained | Compiled) -> str:
-    """SHA-256 over the experiment and every array: of the network, or of all that a solver holds."""
-    experiment = trained_of(model).experiment
-    digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
-    arrays = model.core if isinstance(model, Compiled) else model.basis
-    for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
-        digest.update(np.ascontiguousarray(leaf).tobytes())
-    return digest.hexdigest()
+    """What tells a model from any other."""
+    return model.digest
 
 
 def _grid(trained: Trained, shape: Any) -> int | None:

@@ -74,7 +74,7 @@ class CompiledQuery(eqx.Module):
     def __call__(self, phi: Any, side: int | None) -> Found:
         core = self.core
         # Without `modes` the weights that come out are those of the combinations.
-        found = answer_all(replace(core, modes=None), phi)
+        found = answer_all(core.without_modes(), phi)
         weights = found.weights if core.modes is None else found.weights @ core.modes.T
         code = check_residuals(core.problem, found.code, found.measured, self.residual_limit)
         outcome = {name: getattr(found, name) for name in FOUND} | {"weights": weights, "code": code}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..error.refine import RefinedBy
+from ..family.distance import FAR
 from ..support.status import Status
-from .distance import FAR
 from .target import Bounds, ErrorTarget
 
 PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come

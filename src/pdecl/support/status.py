@@ -62,7 +62,7 @@ _WORDS = {
     ),
     Status.ILL_CONDITIONED: (
         "ill-conditioned",
-        "The linear system could not be solved accurately: raise `ridge`, use `SVD()`, fewer functions "
+        "The linear system could not be solved accurately: raise `ridge`, use `QR()`, fewer functions "
         "or more points, and look whether an Energy is really convex.",
     ),
     Status.CONSTRAINTS_INCONSISTENT: (

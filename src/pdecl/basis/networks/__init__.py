@@ -9,6 +9,6 @@ from .modes import Modes as Modes
 from .modulated import Modulated as Modulated
 from .precision import InSingle as InSingle
 from .products import Products as Products
-from .thinned import Thinned as Thinned
 from .wrappers import ExactInitial as ExactInitial
 from .wrappers import Mollified as Mollified
+from .wrappers import Thinned as Thinned

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +11,12 @@ from numpy.polynomial import legendre
 from ...state.jet import Axes
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary
+from ..basis import Basis
 
 _AT_ONCE = 256  # points
 
 
-class Modes(Summarised, eqx.Module):
+class Modes(Summarised, Basis):
     """In each piece products of Legendre polynomials; derivatives are those of the polynomials.
 
     - `breaks`: for each coordinate the ends of its E pieces, (E + 1,).
@@ -25,6 +25,11 @@ class Modes(Summarised, eqx.Module):
 
     breaks: tuple[Float[Array, " _E"], ...]
     coefficients: dict[str, Float[Array, "..."]]
+    pointwise = False
+
+    @property
+    def count(self) -> int:
+        return next(iter(self.coefficients.values())).shape[-1]
 
     @classmethod
     def zeros(
@@ -45,9 +50,8 @@ class Modes(Summarised, eqx.Module):
         return list(zip(shape[:d], shape[d : 2 * d], strict=True))
 
     def summary(self) -> Summary:
-        size = next(iter(self.coefficients.values())).shape[-1]
         pieces = " × ".join(f"{e} pieces of degree {q - 1}" for e, q in self.pieces)
-        return Summary("POD modes", [("functions", size), ("polynomials", pieces)])
+        return Summary("POD modes", [("functions", self.count), ("polynomials", pieces)])
 
     def contract(self, weights: Any, phi: Any) -> "Modes":
         shares = weights if isinstance(weights, dict) else dict.fromkeys(self.coefficients, weights)

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...support.summary import Summarised, Summary
-from ..basis import Basis, as_basis, require_basis, specialise
+from ..basis import Basis, require_basis, specialise
 from .words import inner
+from .wrappers import Wrapper
 
 
-class InSingle(Summarised, Basis):
+class InSingle(Summarised, Wrapper):
     """The same basis with its network and derivatives in float32: parameters, points and φ are cast.
 
     Gradients reach the parameters in their own precision, and the solve keeps its own: training in
@@ -20,33 +21,18 @@ class InSingle(Summarised, Basis):
     in float32 and interpolates them in the precision of the points.
     """
 
-    inner: Any
-
     def __check_init__(self) -> None:
         require_basis(self.inner, "InSingle: `inner`")
 
     def summary(self) -> Summary:
         return Summary("InSingle: evaluated in float32", [("basis", inner(self.inner))])
 
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
-
     def at(self, phi: Any) -> Any:
         return as_single(specialise(_single(self.inner), _single(phi)))
 
 
-class Single(Basis):
+class Single(Wrapper):
     """A basis of points whose parameters are in float32 already."""
-
-    inner: Any
-
-    @property
-    def count(self) -> int | None:
-        return self.inner.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(_single(x), _single(phi))

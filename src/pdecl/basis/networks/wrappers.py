@@ -1,7 +1,8 @@
-"""Wrappers that build boundary and initial data into a basis. They compose, and take any basis.
+"""Bases made of others: with boundary and initial data built in, on a coarser grid, joined.
 
-Both multiply the functions by a factor that vanishes on a part of the boundary. Functions given at
-points are multiplied there; functions on a grid at its nodes, so that elements stay elements.
+They compose, and take any basis. `Mollified` and `ExactInitial` multiply the functions by a factor
+that vanishes on a part of the boundary. Functions given at points are multiplied there; functions on a
+grid at its nodes, so that elements stay elements.
 """
 
 from collections.abc import Callable
@@ -18,19 +19,32 @@ from ...state.points import Point
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
 from ..basis import Basis, as_basis, require_basis, specialise
+from ..grid import subsample
 from .features import require_dimension
 from .pickling import Pickled
 from .words import inner, name_of
 
 
-class Mollified(Summarised, Basis):
+class Wrapper(Basis):
+    """A basis made of another, with as many functions."""
+
+    inner: Any
+
+    @property
+    def count(self) -> int | None:
+        return as_basis(self.inner).count
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+
+class Mollified(Summarised, Wrapper):
     """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
 
     Each function is multiplied by 4s(1 − s) for a coordinate with both its faces in `on`, by s or 1 − s
     for one with a single face, where s runs from 0 to 1 across the box.
     """
 
-    inner: Any
     on: Region = eqx.field(static=True)
 
     def __check_init__(self) -> None:
@@ -40,18 +54,11 @@ class Mollified(Summarised, Basis):
     def summary(self) -> Summary:
         return Summary("Mollified", [("zero on", str(self.on)), ("basis", inner(self.inner))])
 
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
-
     def at(self, phi: Any) -> Any:
         return times(specialise(self.inner, phi), Vanishing(self.on))
 
 
-class ExactInitial(Summarised, Pickled, Basis):
+class ExactInitial(Summarised, Pickled, Wrapper):
     """u = value + s Σ ω_i f_i with s zero on a face: u equals `value` there, whatever the weights are.
 
     - `on`: the face, `box.face(t=0)`; s runs from 0 there to 1 on the opposite face.
@@ -60,7 +67,6 @@ class ExactInitial(Summarised, Pickled, Basis):
     - `rate`: if given, 1 − exp(−rate·s) takes the place of s: for what changes fast at first.
     """
 
-    inner: Any
     on: Region = eqx.field(static=True)
     value: Callable[[Any, Any], Any]
     rate: float | None = eqx.field(static=True, default=None)
@@ -84,16 +90,48 @@ class ExactInitial(Summarised, Pickled, Basis):
         ]
         return Summary("ExactInitial", rows)
 
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
-
     def at(self, phi: Any) -> Any:
         inner = times(specialise(self.inner, phi), Vanishing(self.on, self.rate))
         return Shifted(inner, AtPoint(self.on.box.names, self.value))
+
+
+class Thinned(Summarised, Wrapper):
+    """A basis that sees every k-th node of a field φ, so that `nodes` remain along each side.
+
+    An FNO gives its functions on the grid of the field that it sees, so theirs is that coarser grid. The
+    problem may still be told of the whole φ (`problem(nodes=…)` of a family on a grid).
+    """
+
+    nodes: int = eqx.field(static=True)
+
+    def summary(self) -> Summary:
+        return Summary(f"Thinned: {self.nodes} nodes a side", [("basis", inner(self.inner))])
+
+    def at(self, phi: Any) -> Any:
+        return specialise(self.inner, subsample(phi, self.nodes))
+
+
+class Beside(Basis):
+    """The functions of a learned basis, and further ones, for each unknown."""
+
+    learned: Any
+    further: Any
+
+    def at(self, phi: Any) -> "Beside":
+        return Beside(specialise(self.learned, phi), specialise(self.further, phi))
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        pair = self.learned(x, phi), self.further(x, phi)
+        return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), *pair)
+
+    @property
+    def count(self) -> int | None:
+        one, other = as_basis(self.learned).count, as_basis(self.further).count
+        return None if one is None or other is None else one + other
+
+    @property
+    def offset(self) -> Any:
+        return as_basis(self.learned).offset
 
 
 class Vanishing(eqx.Module):
@@ -123,15 +161,10 @@ class AtPoint(Pickled, eqx.Module):
         return ask("ExactInitial: `value`", self.value, point, phi, phi=phi)
 
 
-class Times(Basis):
+class Times(Wrapper):
     """A basis of points multiplied by a factor."""
 
-    inner: Basis
     factor: Vanishing
-
-    @property
-    def count(self) -> int | None:
-        return self.inner.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return _product(self.factor, self.inner, x, phi)
@@ -141,15 +174,10 @@ class Times(Basis):
         return self.inner.weights
 
 
-class Shifted(Basis):
+class Shifted(Wrapper):
     """A basis with a fixed function beside it."""
 
-    inner: Basis
     value: Callable[[Any, Any], Any]
-
-    @property
-    def count(self) -> int | None:
-        return self.inner.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(x, phi)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...basis.networks.beside import Beside
+from ...basis.networks.wrappers import Beside
 from ...layer.solution import Solution
 from ...layer.solve import solve
 from ...state.domain import Region

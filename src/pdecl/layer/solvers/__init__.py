@@ -1,10 +1,9 @@
 """Linear solvers, and Gauss–Newton which is built on them."""
 
 from .base import LinearSolver as LinearSolver
-from .cholesky import Cholesky as Cholesky
+from .direct import QR as QR
+from .direct import Cholesky as Cholesky
 from .gauss_newton import GaussNewton as GaussNewton
 from .iterative import CG as CG
 from .iterative import GMRES as GMRES
 from .iterative import LSMR as LSMR
-from .orthogonal import QR as QR
-from .orthogonal import SVD as SVD

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..gram import Operator
+from ..implicit import constant
 
 
 class Effort(NamedTuple):
@@ -81,3 +83,35 @@ def exact() -> Effort:
 def unrefined(solver: LinearSolver) -> LinearSolver:
     """The same without corrections of its solutions, for those who correct them anyway."""
     return replace(solver, refinements=0) if isinstance(solver, DirectSolver) else solver
+
+
+def settle(
+    solver: LinearSolver, prepared: Any, gram: Operator, f: Array, left: Callable[[Array], Array]
+) -> tuple[Array, Effort]:
+    """The x at which `left`, which is f − H x, is zero.
+
+    A direct solver starts from a rough solution and corrects it against the rows themselves. The result
+    does not depend on where the correction starts, so the start needs no derivative.
+    """
+    inverse = inverse_of(solver, gram, prepared)
+    if not isinstance(solver, DirectSolver):
+        return inverse(f)
+    start = constant(solver.once(prepared, f))
+    step, effort = inverse(left(start))
+    return start + step, effort
+
+
+def inverse_of(
+    solver: LinearSolver, gram: Operator, prepared: Any
+) -> Callable[[Array], tuple[Array, Effort]]:
+    """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
+    held = constant(gram)
+    solve = lambda _, f: solver.apply(prepared, held, f)
+    return lambda f: jax.lax.custom_linear_solve(gram.mv, f, solve, solve, symmetric=True, has_aux=True)
+
+
+def combine_efforts(*efforts: Effort) -> Effort:
+    return Effort(
+        sum((e.steps for e in efforts), jnp.asarray(0)),
+        jnp.all(jnp.stack([e.converged for e in efforts])),
+    )

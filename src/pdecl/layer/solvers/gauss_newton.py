@@ -12,8 +12,8 @@ from ..gram import transposed
 from ..implicit import symmetric_solve
 from ..system import Model, System, linearise
 from .base import LinearSolver, unrefined
-from .cholesky import Cholesky
-from .quadratic import kkt_inverse
+from .direct import Cholesky
+from .equalities import kkt_inverse
 
 # After how many steps the curvature of the rows is looked at; the relative damping that counts as none.
 _PATIENCE, _LEAST_DAMPING = 6, 1e-12

@@ -25,7 +25,7 @@ from .base import DirectSolver, smallest_eigenvalue
 
 _LARGE = 1500  # rows from which on the parts fill a CPU
 _RATIO = 1.25  # functions to rows up to which it takes fewer operations
-_PART = 8  # of the rows one in so many is looked at before
+_PART = 8  # of the rows one in this many is looked at before
 _FAR = 1e2  # times the ridge: eigenvalues of CCᵀ that need none
 
 

@@ -78,7 +78,7 @@ class Burgers(Family):
 
         `data_weight` is that of the initial condition, and of the periodic ones if they have no
         `seam_weight`; `seam=False` leaves periodicity to the basis. `points` inside and `face_points` on
-        each face, where the default does not suit; with `side` they are nodes of a grid with so many
+        each face, where the default does not suit; with `side` they are nodes of a grid with this many
         nodes a side.
         """
         box = Box(x=(0, 1), t=(0, 1))

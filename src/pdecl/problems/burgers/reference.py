@@ -118,7 +118,7 @@ def _etdrk4(
     start = _resize(xp, waves, kept)
     states, rates = scan(step, start, min(steps, OUTPUTS - 1), max(1, steps // (OUTPUTS - 1)))
     if steps < OUTPUTS - 1:
-        states = _hermite(xp, states, rates, steps)
+        states = _hermite(states, rates, steps)
     values = _evaluate(xp, states, np.arange(OUTPUTS) / (OUTPUTS - 1))
     return xp.moveaxis(values, 0, 1)
 
@@ -145,7 +145,7 @@ def _jax_scan(step: Callable, start: State, records: int, each: int) -> tuple[St
     return (jnp.concatenate([start[None], states]), jnp.concatenate([rates, step(last)[1][None]]))
 
 
-def _hermite(xp: object, states: State, rates: State, steps: int) -> State:
+def _hermite(states: State, rates: State, steps: int) -> State:
     """Cubic Hermite interpolation of the states at t = 0, 1/steps, …, 1 to the output times."""
     position = np.arange(OUTPUTS) * steps / (OUTPUTS - 1)
     left = np.minimum(position.astype(int), steps - 1)

@@ -1,4 +1,4 @@
-"""Darcy on a grid: the residual as fluxes, by one fast Poisson solve, weighed by ν from both sides.
+"""Darcy on a grid: the residual as fluxes, by one fast Poisson solve, weighted by ν from both sides.
 
 The error spoken of is the distance from the five-point solution u on the grid of ν (421 × 421, or
 whichever is given), not from the PDE's own. In the energy norm ‖f‖² = Σ ν (difference of f)² over

@@ -137,7 +137,7 @@ class Darcy(Family):
         return features(nu, self.low, self.high)
 
     def cheaper(self) -> "Darcy":
-        """RefinedBy over cells hardly depend on how fine ν is."""
+        """Means over cells hardly depend on how fine ν is."""
         return replace(self, grid=min(self.grid, MOST_NODES))
 
     def adopt(self, nu: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ def features(nu: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _cell_means(values: np.ndarray) -> np.ndarray:
-    """RefinedBy over cells × cells blocks of nodes, for each member of the batch."""
+    """Means over cells × cells blocks of nodes, for each member of the batch."""
     nodes = values.shape[-1]
     cells = min(_CELLS, nodes)
     starts = np.arange(cells) * nodes // cells

@@ -1,9 +1,10 @@
-"""The default: Cholesky factorisation of the Gram matrix, with iterative refinement."""
+"""Solvers that factorise: by Cholesky, the default, or QR of the rows."""
 
 from typing import Any
 
 from jaxtyping import Array, Float
 
+from .. import lapack
 from ..gram import Operator
 from . import triangular
 from .base import DirectSolver
@@ -25,6 +26,26 @@ class Cholesky(DirectSolver):
 
     def prepare(self, gram: Operator) -> triangular.Triangular:
         return triangular.factorise(gram.lower())
+
+    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return triangular.down(prepared, f)
+
+    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
+        return triangular.up(prepared, f)
+
+
+class QR(DirectSolver):
+    """R of the rows' QR factorisation, and corrected semi-normal equations RᵀR x = f.
+
+    The condition number is not squared in the factorisation, so that nearly dependent functions need
+    less of a ridge. For the CPU and for checking: a batch of QR factorisations is slow on a GPU.
+    """
+
+    ridge: float | None = None
+    refinements: int = 1
+
+    def prepare(self, gram: Operator) -> triangular.Triangular:
+        return triangular.split(lapack.triangle(gram.root().as_matrix()).T)[0]
 
     def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
         return triangular.down(prepared, f)

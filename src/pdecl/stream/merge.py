@@ -70,7 +70,8 @@ def merge(
     file that one call for all φ would have written. What it came to, and how many pieces there were.
 
     That none is missing, doubled or unfinished, and that all answer the same question, is looked at
-    first; checksums on the way. The pieces stay as they are. Interrupted, it goes on when it is called again.
+    first; checksums on the way. The pieces stay as they are. Interrupted, it goes on when it is called
+    again.
     """
     out = Path(out)
     formats.require_place(out)

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 # SciPy loads its parts when they are first used; the others are imported where they are needed.
-LATE = {"matplotlib", "xarray", "pandas", "h5py", "h5netcdf", "orbax", "safetensors", "rich", "typer"}
+LATE = {
+    "matplotlib", "xarray", "pandas", "h5py", "h5netcdf", "zarr", "orbax", "safetensors", "rich", "typer",
+}  # fmt: skip
 
 
 def imported(*words):

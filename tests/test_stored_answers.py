@@ -345,6 +345,25 @@ def test_a_killed_writer_of_zarr_leaves_what_was_done(tmp_path):
             Results.resume(out, {"a": 1})
 
 
+def test_a_full_disk_under_zarr(model, tmp_path, monkeypatch):
+    stream(model, tmp_path / "whole.zarr", store="weights")
+    out, put = tmp_path / "w.zarr", streaming.formats.Zarr._put
+
+    def full(self, name, start, values):
+        if name == "distance" and start + len(values) > BATCH:
+            raise OSError(28, "No space left on device")
+        put(self, name, start, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pdecl.stream.results._EVERY", 0.0)
+        patch.setattr(streaming.formats.Zarr, "_put", full)
+        with pytest.raises(OSError, match=r"disk full\? The first 4 φ in it are whole"):
+            stream(model, out, store="weights")
+    assert contents(out)["done"] == BATCH
+    assert stream(model, out, store="weights").repaired == ""
+    assert_same(out, tmp_path / "whole.zarr")
+
+
 def pieces(model, out, of, **options):
     for number in range(1, of + 1):
         stream(model, out, store="weights", stream_options={"shard": (number, of)}, **options)

@@ -9,10 +9,9 @@ Instead of `trained`, a solver from `pdecl.load` answers as well.
 """
 
 from .answers import Answers as Answers
+from .answers import MahalanobisDistance as MahalanobisDistance
 from .answers import Predictor as Predictor
 from .answers import trained_of as trained_of
-from .distance import FAR as FAR
-from .distance import MahalanobisDistance as MahalanobisDistance
 from .merge import merge as merge
 from .phi import FromDistribution as FromDistribution
 from .phi import FromItems as FromItems
@@ -34,6 +33,7 @@ from .stream import slurm_piece as slurm_piece
 from .stream import solve_stream as solve_stream
 from .stream import stream_of as stream_of
 from .stream import usual_batch as usual_batch
+from .summary import FAR as FAR
 from .summary import Bounds as Bounds
 from .summary import BoundSummary as BoundSummary
 from .summary import ErrorTarget as ErrorTarget

@@ -29,7 +29,7 @@ HDF5, ZARR, CONVERTED = (".h5", ".hdf5", ".nc"), (".zarr",), (".npz", ".mat")
 MESSAGE = 240  # bytes
 _HELD = 2**26  # bytes held at a time
 _CHUNK, _LONGEST = 2**22, 8192  # bytes, and φ, of a chunk
-_GROWTH = 16
+GROWTH = 16  # batches that a file of unknown length grows by
 _MATLAB_LIMIT = 2**32 - 2**16
 
 
@@ -150,7 +150,7 @@ class Hdf5(Arrays):
     ) -> None:  # fmt: skip
         import h5py
 
-        samples = batch * _GROWTH if count is None else count
+        samples = batch * GROWTH if count is None else count
 
         def column(name: str, kind: Any, axes: tuple[str, ...], fill: Any, length: int) -> Any:
             shape = (length, *(len(layout.axes[axis]) for axis in axes))
@@ -271,7 +271,7 @@ class Zarr(Arrays):
         zarr = _zarr(path)
         from zarr.codecs import BloscCodec
 
-        samples = batch * _GROWTH if count is None else count
+        samples = batch * GROWTH if count is None else count
         pack = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle") if compressed else None
         group = zarr.create_group(path)
 
@@ -374,9 +374,10 @@ class Zarr(Arrays):
 
     def _flush(self, only: str | None = None) -> None:
         for name in [only] if only is not None else list(self._waiting):
-            start, parts = self._waiting.pop(name, (0, []))
+            start, parts = self._waiting.get(name, (0, []))
             if parts:
                 self._put(name, start, np.concatenate(parts))
+            self._waiting.pop(name, None)  # not before: what could not be written still waits
 
     def _put(self, name: str, start: int, values: np.ndarray) -> None:
         item = self._item(name)

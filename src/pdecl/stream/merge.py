@@ -143,9 +143,7 @@ def _in_order(pieces: Sequence[Piece]) -> list[Piece]:
             )
     ends = [piece.shard.first + piece.count for piece in ordered]
     if [piece.shard.first for piece in ordered] + [ordered[0].shard.whole] != [0, *ends]:
-        raise ResultError(
-            f"these {of} pieces do not join: φ are missing or doubled."
-        )
+        raise ResultError(f"these {of} pieces do not join: φ are missing or doubled.")
     return ordered
 
 

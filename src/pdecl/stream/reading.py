@@ -72,7 +72,7 @@ def open(
             f"{digest_of(model)[:12]}…, that of the file's {digest[:12]}…. {by}"
         )
     if model is None and needed:
-        model = _shipped(digest, json.loads(attrs["experiment"]))
+        model = _shipped(digest, json.loads(attrs["experiment"])["problem"])
         if model is None:
             raise AnswersError(
                 f"{path} holds ω, and u needs the functions too: give the model that it was written "
@@ -413,12 +413,13 @@ def _opened(path: Path) -> Iterator[Arrays]:
         arrays.close()
 
 
-def _shipped(digest: str, experiment: dict[str, Any]) -> Any:
-    """The model that comes along with this digest."""
+def _shipped(digest: str, problem: str) -> Any:
+    """The model for a problem that comes along and has this digest."""
     for name in shipped():
-        recipe = storage.recipe_in(find(name))
-        if recipe.get("experiment") == experiment and digest_of(model := load(name)) == digest:
-            return model
+        if storage.recipe_in(find(name)).get("experiment", {}).get("problem") == problem:
+            model = load(name)
+            if digest_of(model) == digest:
+                return model
     return None
 
 

@@ -162,7 +162,7 @@ class Results:
         arrays.rewrites = start < self.done
         try:
             if self._grows and stop > self._samples:
-                self._resize(stop + (formats._GROWTH - 1) * self.batch)
+                self._resize(stop + (formats.GROWTH - 1) * self.batch)
             for name, values in ready.items():
                 arrays.write(name, start, values)
             arrays.write(_MESSAGE, start, messages)

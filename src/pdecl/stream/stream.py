@@ -325,11 +325,9 @@ def _claim(
             "phi": list(predictor.family.phi_axes),
         },
     }
-    drawn = _drawn(source) if predictor.query.functions is not None else None
-    if drawn is not None:
+    parameters, drawn = _parameters(predictor), _drawn(source)
+    if predictor.query.functions is not None and drawn is not None:
         about["drawn"] = drawn
-    parameters = _parameters(predictor)
-    if drawn is not None:
         parameters = replace(parameters, dims={}, axes={})
     norm = None if predictor.target is None else norm_of(predictor.trained)
     names = predictor.problem.names()

@@ -11,8 +11,8 @@ import numpy as np
 from ..error.refine import RefinedBy, at_nodes, refine
 from ..family.trained import Trained
 from ..layer.solution import Solution
+from ..reduced.statistics import FAR
 from ..support.status import Status
-from .distance import FAR
 
 PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come
 _USABLE = [int(status) for status in Status if not status.failed]

@@ -139,9 +139,13 @@ class Hdf5(Arrays):
         self.path = path
         # Who only reads takes no lock, and does not mind that of the one who writes.
         self.file = h5py.File(path, "r+") if write else h5py.File(path, "r", locking=False)
-        self.attrs = {name: _plain_attr(value) for name, value in self.file.attrs.items()}
         self._open: dict[str, Any] = {}
-        self.layout = self._read_layout()
+        try:
+            self.attrs = dict(self.file.attrs.items())
+            self.layout = self._read_layout()
+        except KeyError:
+            self.file.close()
+            raise
 
     @classmethod
     def create(
@@ -257,11 +261,15 @@ class Zarr(Arrays):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise FormatError(f"{path}: its lock is held") from error
-        self.group = zarr.open_group(path, mode="r+" if write else "r")
-        self.attrs = dict(self.group.attrs)
         self._open: dict[str, Any] = {}
         self._waiting: dict[str, tuple[int, list[Any]]] = {}
-        self.layout = self._read_layout()
+        try:
+            self.group = zarr.open_group(path, mode="r+" if write else "r")
+            self.attrs = dict(self.group.attrs)
+            self.layout = self._read_layout()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def create(
@@ -574,7 +582,3 @@ class _as_os_error:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, OSError | KeyError):
             raise OSError(f"{self.what} is damaged ({error})") from error
-
-
-def _plain_attr(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value

@@ -297,7 +297,7 @@ def _mismatches(arrays: Arrays, start: int, stop: int, batch: int) -> list[int]:
     columns, messages = rows_of(arrays, start, stop)
     parts = [slice(at, at + batch) for at in range(0, stop - start, batch)]
     found = [_checksum({n: v[part] for n, v in columns.items()}, messages[part]) for part in parts]
-    return [start + place * batch for place in np.flatnonzero(np.array(found) != known)]
+    return [start + place * batch for place in np.flatnonzero(np.array(found) != known).tolist()]
 
 
 def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray], list[str]]:

@@ -344,7 +344,11 @@ def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, An
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),
-        "what is stored": [*query.kept, query.dtype],
+        "what is stored": [
+            "values" if query.functions is None else "weights",
+            query.dtype,
+            *map(str, query.reductions),
+        ],
         "the residual limit": str(predictor.residual_limit),
     }
     if predictor.target is not None:

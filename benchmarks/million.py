@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -46,7 +47,8 @@ def main() -> None:
     options = parse()
     if options.stream:
         return stream(options)
-    folder = Path(tempfile.mkdtemp(dir=options.scratch))
+    folder = Path(options.scratch or tempfile.mkdtemp())
+    folder.mkdir(exist_ok=True)
     solver = options.solver or make_solver(folder, options.functions)
     many = folder / "many.h5"
     found = {
@@ -54,7 +56,10 @@ def main() -> None:
         "count": options.count,
         "solver": pdecl.load(solver).functions,
     }
-    found["speed"] = speed(solver, folder, options.measured)
+    known = folder / "speed.json"
+    if not known.exists():
+        known.write_text(json.dumps(speed(solver, folder, options.measured)))
+    found["speed"] = json.loads(known.read_text())
     found["interrupted"] = interrupted(solver, many, options)
     found["looked through"] = look_through(solver, many, folder, options)
     out = Path(options.out)
@@ -71,7 +76,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--functions", type=int, default=64, help="of the solver that is made")
     parser.add_argument("--solver", help="a compiled solver of Burgers; else one is made")
     parser.add_argument("--out", default=RESULTS / "million.json")
-    parser.add_argument("--scratch", help="a folder for the files")
+    parser.add_argument(
+        "--scratch", help="a folder for the files, where a run that was cut short goes on"
+    )
     parser.add_argument("--stream", help=argparse.SUPPRESS)  # the file of a process that is interrupted
     return parser.parse_args()
 
@@ -104,9 +111,10 @@ def speed(solver: str | Path, folder: Path, count: int) -> dict[str, float]:
             solved += batch * len(some)
         seconds.append((time.perf_counter() - began) / solved)
         part = source_of(model, count // 3)
-        found = streaming.solve_stream(model, part, folder / f"speed{turn}.h5", query)
+        out = folder / f"speed{turn}.h5"
+        found = streaming.solve_stream(model, part, out, query, overwrite=True)
         rates.append(1 / found.rate)
-        (folder / f"speed{turn}.h5").unlink()
+        out.unlink()
     began = time.perf_counter()
     model.family.sample(SEED, 50 * batch)
     drawing = (time.perf_counter() - began) / (50 * batch)
@@ -129,30 +137,32 @@ def stream(options: argparse.Namespace) -> None:
     print(json.dumps({"solved": summary.solved, "rate": summary.rate}))
 
 
-def interrupted(solver: str | Path, many: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Ends the stream ten times, and lets it end then."""
-    chance, stops, began = random.Random(0), [], time.perf_counter()
+def interrupted(solver: str | Path, many: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Ends the stream ten times, and lets it end then. Interrupted itself, it goes on with --scratch."""
+    chance, notes = random.Random(0), many.with_suffix(".notes.json")
     places = sorted(chance.uniform(0.02, 0.98) for _ in range(INTERRUPTIONS))
+    so_far: dict[str, Any] = {"stops": [], "seconds in all": 0.0, "peak memory": 0, "last rate": None}
+    if notes.exists():
+        so_far = json.loads(notes.read_text())
     words = [sys.executable, __file__, "--stream", many, "--solver", solver, "--count", options.count]
-    for number, place in enumerate([*places, None]):
+    for number, place in list(enumerate([*places, None]))[len(so_far["stops"]) :]:
+        began = time.perf_counter()
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
         while place is not None and process.poll() is None:
             if done_in(many) >= place * options.count:
                 process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
                 break
-            time.sleep(0.05)
+            time.sleep(0.1)
         said = process.communicate()[0]
-        if place is not None:
-            stops.append({"ended with": process.returncode, "done": done_in(many)})
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "seconds in all": time.perf_counter() - began,
-        "interruptions": len([stop for stop in stops if stop["ended with"] != 0]),
-        "stops": stops,
-        "last rate": json.loads(said)["rate"],
-        "peak memory": usage.ru_maxrss * 1024,
-        "file": 512 * many.stat().st_blocks,
-    }
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        so_far["seconds in all"] += time.perf_counter() - began
+        so_far["peak memory"] = max(so_far["peak memory"], usage.ru_maxrss * 1024)
+        if place is None:
+            so_far["last rate"] = json.loads(said)["rate"]
+        so_far["stops"].append({"ended with": process.returncode, "done": done_in(many)})
+        notes.write_text(json.dumps(so_far))
+    stopped = [stop for stop in so_far["stops"] if stop["ended with"] != 0]
+    return {**so_far, "interruptions": len(stopped), "file": 512 * many.stat().st_blocks}
 
 
 def done_in(path: Path) -> int:
@@ -181,7 +191,7 @@ def look_through(
     checked = time.perf_counter() - began
     part = min(options.measured, options.count)
     query = streaming.ask(model, source_of(model, 1).shape, store="weights")
-    streaming.solve_stream(model, source_of(model, part), folder / "part.h5", query)
+    streaming.solve_stream(model, source_of(model, part), folder / "part.h5", query, overwrite=True)
     plain = pdecl.open(folder / "part.h5", model)
     columns = [name for name in answers.names if name != "message"]
     same = all(np.array_equal(plain[name], answers[:part][name], equal_nan=True) for name in columns)

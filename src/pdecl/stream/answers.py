@@ -125,13 +125,11 @@ class Predictor:
             kept = lambda known: {name: blank(v).astype(v.dtype) for name, v in known.items()}
             phi, values, residual = kept(phi), kept(values), kept(residual)
             distance = blank(distance)
-            codes, iterations = (
-                np.where(rejected, Status.REJECTED, codes),
-                np.where(rejected, 0, iterations),
-            )
+            codes = np.where(rejected, Status.REJECTED, codes)
+            iterations = np.where(rejected, 0, iterations)
         messages = list(begun.messages)
-        for place in np.flatnonzero(~usable_codes(codes) & begun.good):
-            messages[place] = _words(int(codes[place]), self.problem, found["measured"], int(place))
+        for at in np.flatnonzero(~usable_codes(codes) & begun.good).tolist():
+            messages[at] = _words(int(codes[at]), self.problem, found["measured"], at)
         if bounds is not None and self.target is not None:
             messages = [
                 message or self.target.violation(float(relative))

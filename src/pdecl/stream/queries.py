@@ -117,7 +117,7 @@ def weights_of(model: Trained | Compiled, problem: Problem, phi: Any) -> int:
     core = model.core
     if core.modes is not None:
         return int(core.modes.shape[1])
-    return core.plan.size if core.crease is None else len(core.crease.modes)
+    return core.plan.size if core.whole_modes is None else len(core.whole_modes)
 
 
 def asked(

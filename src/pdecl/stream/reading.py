@@ -203,7 +203,9 @@ class AnswerFile:
         import xarray as xr
 
         axes = self._axes(grid)
-        data = {n: (("sample", *axes), u) for n, u in self._on_nodes(grid, self._rows).items()}
+        data: dict[str, Any] = {
+            name: (("sample", *axes), u) for name, u in self._on_nodes(grid, self._rows).items()
+        }
         beside = self._read(["sample", "status", "iterations", "distance"], self._rows)
         data |= {name: ("sample", beside[name]) for name in ("status", "iterations", "distance")}
         return xr.Dataset(data, {"sample": beside["sample"], **axes})
@@ -287,13 +289,13 @@ class AnswerFile:
                     f"{self.path} holds functionals alone; read them by name: {', '.join(self.names)}."
                 )
             return {axis: self._layout.axes[axis] for axis in self._layout.columns[held[0]].dims}
-        domain = self._problem(self._rows[:1]).domain
+        domain: Any = self._problem(self._rows[:1]).domain
         if grid is None or len(grid) != len(domain.names) or min(grid) < 2:
             raise AnswersError(
                 f"a file with ω needs a grid, nodes along each of {', '.join(domain.names)}: "
                 f"grid=({', '.join(['101'] * len(domain.names))})."
             )
-        lines = (np.linspace(*ends, n) for ends, n in zip(domain.bounds, grid, strict=True))
+        lines = [np.linspace(a, b, n) for (a, b), n in zip(domain.bounds, grid, strict=True)]
         return dict(zip(domain.names, lines, strict=True))
 
     def _on_nodes(self, grid: tuple[int, ...] | None, rows: range) -> dict[str, np.ndarray]:

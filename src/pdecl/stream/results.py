@@ -297,7 +297,7 @@ def _mismatches(arrays: Arrays, start: int, stop: int, batch: int) -> list[int]:
     columns, messages = rows_of(arrays, start, stop)
     parts = [slice(at, at + batch) for at in range(0, stop - start, batch)]
     found = [_checksum({n: v[part] for n, v in columns.items()}, messages[part]) for part in parts]
-    return [start + place * batch for place in np.flatnonzero(np.array(found) != known).tolist()]
+    return (start + batch * np.flatnonzero(np.array(found) != known)).tolist()
 
 
 def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -313,7 +313,8 @@ def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray
 def _checksum(columns: Mapping[str, np.ndarray], messages: Sequence[str]) -> np.uint32:
     found = 0
     for values in columns.values():
-        found = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8), found)
+        flat: Any = np.ascontiguousarray(values).reshape(-1)
+        found = zlib.crc32(flat.view(np.uint8), found)
     said = "\0".join(map(formats.clip, messages)) if any(messages) else "\0" * (len(messages) - 1)
     return np.uint32(zlib.crc32(said.encode(), found))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..family import phi as phis
 from ..family.trained import Trained
@@ -141,7 +142,9 @@ def solve_stream(
         _require_disk(out, stream, source.count, query)
     predictor = Predictor(model, source.shape, query, batch_size, target, residual_limit)
     results, repairing = _claim(out, stream, predictor, source, place, overwrite)
-    with results:
+    # Threads of BLAS wait for more work in a loop, for longer than a batch takes, and the solver needs
+    # the cores.
+    with results, threadpool_limits(1, "blas"):
         if results.done:
             results.require_batch(batch)
         predictor.batch = results.batch

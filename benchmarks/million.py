@@ -77,7 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--solver", help="a compiled solver of Burgers; else one is made")
     parser.add_argument("--out", default=RESULTS / "million.json")
     parser.add_argument(
-        "--scratch", help="a folder for the files, where a run that was cut short goes on"
+        "--scratch", help="where files are, and a run that was cut short goes on"
     )
     parser.add_argument("--stream", help=argparse.SUPPRESS)  # the file of a process that is interrupted
     return parser.parse_args()

@@ -85,7 +85,7 @@ class Arrays:
 
     path: Path
     rewrites: bool = False
-    attrs: dict[str, str]
+    attrs: dict[str, Any]
     layout: Layout
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -149,7 +149,7 @@ class Hdf5(Arrays):
 
     @classmethod
     def create(
-        cls, path: Path, layout: Layout, count: int | None, batch: int, attrs: Mapping[str, str],
+        cls, path: Path, layout: Layout, count: int | None, batch: int, attrs: Mapping[str, Any],
         first: int, compressed: bool,
     ) -> None:  # fmt: skip
         import h5py
@@ -273,7 +273,7 @@ class Zarr(Arrays):
 
     @classmethod
     def create(
-        cls, path: Path, layout: Layout, count: int | None, batch: int, attrs: Mapping[str, str],
+        cls, path: Path, layout: Layout, count: int | None, batch: int, attrs: Mapping[str, Any],
         first: int, compressed: bool,
     ) -> None:  # fmt: skip
         zarr = _zarr(path)
@@ -405,7 +405,7 @@ def create(
     layout: Layout,
     count: int | None,
     batch: int,
-    attrs: Mapping[str, str],
+    attrs: Mapping[str, Any],
     *,
     first: int = 0,
     compressed: bool = False,

@@ -39,7 +39,7 @@ class Piece:
     complete: bool
     batch: int
     layout: Layout
-    attrs: Mapping[str, str]
+    attrs: Mapping[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "Piece":

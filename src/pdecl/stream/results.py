@@ -99,8 +99,8 @@ class Results:
     ) -> "Results":
         """A new file for so many φ, or for as many as come."""
         shard = shard or Shard(whole=count)
-        attrs = {"batch": str(batch), "fingerprint": fingerprint, "shard": vars(shard), **about}
-        plain = {name: v if isinstance(v, str) else json.dumps(v) for name, v in attrs.items()}
+        attrs = {"batch": batch, "fingerprint": fingerprint, "shard": vars(shard), **about}
+        plain = {n: v if isinstance(v, str | int) else json.dumps(v) for n, v in attrs.items()}
         try:
             formats.create(path, layout, count, batch, plain, first=shard.first,
                            compressed=path.suffix in formats.ZARR)  # fmt: skip

@@ -9,8 +9,8 @@ started again until it is done. Then a second process writes a part of it withou
 the two are compared bit by bit; the rest is looked through: numbers, statuses, checksums, and ω of
 some φ against a solve of them alone.
 
-- "share in the solve" is the time of the solver alone, a batch that is at hand again and again in one
-  process, over that of the stream for as many φ, both once compiled, in turn and in the same run.
+- "share in the solve" is the time of the solver alone, for batches that are at hand, over
+  that of the stream for as many φ, both once compiled, in turn and in the same run.
 - "peak memory" is the largest resident set of all processes of the stream.
 
 Results go to results/million.json, and a page of them to results/million.md.
@@ -76,9 +76,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--functions", type=int, default=64, help="of the solver that is made")
     parser.add_argument("--solver", help="a compiled solver of Burgers; else one is made")
     parser.add_argument("--out", default=RESULTS / "million.json")
-    parser.add_argument(
-        "--scratch", help="where files are, and a run that was cut short goes on"
-    )
+    parser.add_argument("--scratch", help="where files are, and a run that was cut short goes on")
     parser.add_argument("--stream", help=argparse.SUPPRESS)  # the file of a process that is interrupted
     return parser.parse_args()
 
@@ -100,8 +98,17 @@ def speed(solver: str | Path, folder: Path, count: int) -> dict[str, float]:
     source = source_of(model, count)
     query = streaming.ask(model, source.shape, store="weights")
     predictor = Predictor(model, source.shape, query, batch)
-    some = [model.family.sample(SEED, batch, k * batch) for k in range(8)]
-    alone = lambda: [jax.block_until_ready(predictor.begin(phi).found) for phi in some]
+    some = [model.family.sample(SEED, batch, k * batch) for k in range(40)]
+
+    def alone() -> None:
+        """As the stream does it, the next begun before one is waited for."""
+        waiting = predictor.begin(some[0]).found
+        for phi in some[1:]:
+            begun = predictor.begin(phi).found
+            jax.block_until_ready(waiting)
+            waiting = begun
+        jax.block_until_ready(waiting)
+
     alone()
     rates, seconds = [], []
     for turn in range(3):  # in turn, so that a slow minute of the machine is in both
@@ -153,6 +160,9 @@ def interrupted(solver: str | Path, many: Path, options: argparse.Namespace) -> 
                 process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
                 break
             time.sleep(0.1)
+            so_far["seconds in all"] += time.perf_counter() - began
+            began = time.perf_counter()
+            notes.write_text(json.dumps(so_far))
         said = process.communicate()[0]
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         so_far["seconds in all"] += time.perf_counter() - began

@@ -442,6 +442,18 @@ def test_pieces_that_there_cannot_be(shard, count, message, model, tmp_path):
         stream(model, tmp_path / "w.h5", source=source_of(model, count), stream_options={"shard": shard})
 
 
+def test_a_piece_goes_on_with_its_batch(model, tmp_path, monkeypatch):
+    """Which φ it is made of depends on it."""
+    out, piece = tmp_path / "w.h5", {"shard": (2, 2)}
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(KeyboardInterrupt):
+            stream(model, out, store="weights", batch=2, stream_options=piece)
+    with pytest.raises(OSError, match="the shard differs"):
+        stream(model, out, store="weights", batch=3, stream_options=piece)
+    assert stream(model, out, store="weights", batch=2, stream_options=piece).totals.count == 6
+
+
 def test_slurm_says_which_piece():
     assert streaming.slurm_piece({}, array=True) is None
     assert streaming.slurm_piece({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, array=False) is None

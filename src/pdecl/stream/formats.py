@@ -393,11 +393,25 @@ class Zarr(Arrays):
             item[start : start + len(values)] = values
         except OSError:
             raise
-        except Exception:  # a damaged chunk, of which the rest cannot be read: its φ are all solved anew
-            for number in range(start // item.chunks[0], -(-(start + len(values)) // item.chunks[0])):
+        except Exception:  # perhaps a chunk of which the rest cannot be read
+            touched = range(start // item.chunks[0], -(-(start + len(values)) // item.chunks[0]))
+            damaged = [number for number in touched if not _readable(item, number)]
+            if not damaged:
+                raise
+            for number in damaged:  # all its φ are damaged, and solved anew
                 places = "/".join([str(number), *["0"] * (len(item.shape) - 1)])
                 (self.path / name / "c" / places).unlink(missing_ok=True)
             item[start : start + len(values)] = values
+
+
+def _readable(item: Any, number: int) -> bool:
+    """Whether a chunk of Zarr can be decoded."""
+    rows = item.chunks[0]
+    try:
+        item[number * rows : (number + 1) * rows]
+    except Exception:  # each codec has its own kinds
+        return False
+    return True
 
 
 def create(

@@ -357,7 +357,7 @@ def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, An
     if predictor.target is not None:
         found["what is asked of the bounds"] = asdict(predictor.target)
     if shard.of > 1:
-        found["the shard"] = str(shard)
+        found["the shard"] = f"{shard}, from φ number {shard.first}"  # which depends on the batch
     return found
 
 

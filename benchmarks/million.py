@@ -148,31 +148,25 @@ def interrupted(solver: str | Path, many: Path, options: argparse.Namespace) -> 
     """Ends the stream ten times, and lets it end then. Interrupted itself, it goes on with --scratch."""
     chance, notes = random.Random(0), many.with_suffix(".notes.json")
     places = sorted(chance.uniform(0.02, 0.98) for _ in range(INTERRUPTIONS))
-    so_far: dict[str, Any] = {"stops": [], "seconds in all": 0.0, "peak memory": 0, "last rate": None}
+    so_far: dict[str, Any] = {"stops": [], "peak memory": 0}
     if notes.exists():
         so_far = json.loads(notes.read_text())
     words = [sys.executable, __file__, "--stream", many, "--solver", solver, "--count", options.count]
     for number, place in list(enumerate([*places, None]))[len(so_far["stops"]) :]:
-        began = time.perf_counter()
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
         while place is not None and process.poll() is None:
             if done_in(many) >= place * options.count:
                 process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
                 break
-            time.sleep(0.1)
-            so_far["seconds in all"] += time.perf_counter() - began
-            began = time.perf_counter()
-            notes.write_text(json.dumps(so_far))
-        said = process.communicate()[0]
+            time.sleep(0.5)
+        process.communicate()
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        so_far["seconds in all"] += time.perf_counter() - began
         so_far["peak memory"] = max(so_far["peak memory"], usage.ru_maxrss * 1024)
-        if place is None:
-            so_far["last rate"] = json.loads(said)["rate"]
         so_far["stops"].append({"ended with": process.returncode, "done": done_in(many)})
         notes.write_text(json.dumps(so_far))
     stopped = [stop for stop in so_far["stops"] if stop["ended with"] != 0]
-    return {**so_far, "interruptions": len(stopped), "file": 512 * many.stat().st_blocks}
+    kept = {name: so_far[name] for name in ("stops", "peak memory")}
+    return {**kept, "interruptions": len(stopped), "file": 512 * many.stat().st_blocks}
 
 
 def done_in(path: Path) -> int:
@@ -233,7 +227,7 @@ def page(found: dict) -> str:
         "a φ, the whole stream": per(speeds["stream"]),
         "share of the stream's time in the solve": f"{100 * speeds['share in the solve']:.1f}%",
         "to draw a φ, by itself": per(speeds["drawing φ"]),
-        f"{count} with {times} interruptions, all starts included": f"{stops['seconds in all']:.0f} s",
+        f"{count} at that speed": f"{speeds['stream'] * found['count']:.0f} s",
         "largest resident memory of any process": f"{stops['peak memory'] / 2**30:.2f} GiB",
         "the file": f"{stops['file'] / 1e6:.0f} MB, {stops['file'] / found['count']:.0f} bytes a φ",
         "each φ there, once": str(seen["numbers 0 to count − 1, each once"]),

@@ -4,7 +4,18 @@ import subprocess
 import sys
 
 # SciPy loads its parts when they are first used; the others are imported where they are needed.
-LATE = {"matplotlib", "xarray", "pandas", "h5py", "h5netcdf", "orbax", "safetensors", "rich", "typer"}
+LATE = {
+    "matplotlib",
+    "xarray",
+    "pandas",
+    "h5py",
+    "h5netcdf",
+    "zarr",
+    "orbax",
+    "safetensors",
+    "rich",
+    "typer",
+}
 
 
 def imported(*words):
@@ -17,8 +28,13 @@ def test_few_packages_come_with_pdecl():
     found = imported("import pdecl")
     assert "jax" in found
     assert not LATE & found
-    assert not {name for name in found if name.startswith("scipy.") and name.count(".") == 1
-                and name[6:] in ("sparse", "linalg", "special", "optimize", "interpolate")}  # fmt: skip
+    assert not {
+        name
+        for name in found
+        if name.startswith("scipy.")
+        and name.count(".") == 1
+        and name[6:] in ("sparse", "linalg", "special", "optimize", "interpolate")
+    }
 
 
 def test_help_and_the_options_of_commands_need_no_jax():

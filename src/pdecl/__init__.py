@@ -28,6 +28,8 @@ from .state.condition import Fit as Fit
 from .state.domain import Box as Box
 from .state.points import Points as Points
 from .state.problem import Problem as Problem
+from .stream.reading import AnswerFile as AnswerFile
+from .stream.reading import open as open
 from .support.status import SolveError as SolveError
 from .support.status import Status as Status
 from .support.storage import ModelFileError as ModelFileError

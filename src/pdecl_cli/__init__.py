@@ -13,6 +13,7 @@ from .data import data
 from .evaluate import evaluate
 from .info import info
 from .interrupt import Commands, interruptible
+from .merge import merge
 from .new import new
 from .report import report
 from .results import results
@@ -40,7 +41,7 @@ def in_float64(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for command in (new, train, evaluate, solve, compile, data, report, results, info):
+for command in (new, train, evaluate, solve, merge, compile, data, report, results, info):
     app.command()(interruptible(in_float64(command)))
 
 

@@ -1,8 +1,10 @@
 """What `pdecl solve` does once pdecl is imported: a stream of answers into a file, or printed."""
 
+import itertools
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +38,12 @@ def answer(
     points: Path | None,
     nodes: int | None,
     derivatives: list[str],
+    reduce: list[str],
+    store: str,
+    dtype: str,
     out: Path | None,
+    compress: bool,
+    shard: str | None,
     batch: int | None,
     bound: bool,
     tolerance: float | None,
@@ -61,15 +68,19 @@ def answer(
             None if points is None else streaming.read_points(points, trained.problem().domain.names)
         )
         query = streaming.ask(
-            asked, source.shape, grid=nodes_asked, points=places, derivatives=derivatives
-        )
+            asked, source.shape, grid=nodes_asked, points=places, derivatives=derivatives, reduce=reduce,
+            store=store, dtype=dtype,
+        )  # fmt: skip
         streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
         if out is None:
             together = batch or streaming.usual_batch(asked)
             predictor = streaming.Predictor(asked, source.shape, query, together, target, limit)
             _print_answers(predictor, source, as_json)
         else:
-            _write_answers(asked, source, query, batch, as_json, out, overwrite, target, limit)
+            piece = _shard(shard)
+            _write_answers(
+                asked, source, query, batch, as_json, out, overwrite, target, limit, compress, piece
+            )
 
 
 def _write_answers(
@@ -82,8 +93,11 @@ def _write_answers(
     overwrite: bool,
     target: streaming.ErrorTarget | None,
     residual_limit: float,
+    compress: bool,
+    shard: tuple[int, int] | None,
 ) -> None:
-    show, kept, stream = sys.stderr.isatty(), 0, streaming.stream_of(out)
+    here = out if shard is None else streaming.piece_of(out, shard)
+    show, kept, stream = sys.stderr.isatty(), 0, streaming.stream_of(here, compress)
     with counting_bar("solving", source.count, show) as tell:
 
         def progress(more: int) -> None:
@@ -95,18 +109,20 @@ def _write_answers(
         summary = streaming.solve_stream(
             model, source, out, query,
             batch=batch, target=target, residual_limit=residual_limit, overwrite=overwrite,
-            progress=progress,
+            compress=compress, shard=shard, progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(summary.as_dict())
     else:
         _show(summary, streaming.kind_of(streaming.trained_of(model)))
-    _complain(summary.totals, f"see status and message in {out}")
+    if summary.repaired:
+        say("[yellow]warning:[/]", f"{summary.repaired} of {here} were damaged, and are solved anew.")
+    _complain(summary.totals, f"see status and message in {here}")
 
 
 def _print_answers(predictor: streaming.Predictor, source: streaming.Source, as_json: bool) -> None:
     query, target = predictor.query, predictor.target
-    numbers = len(query.coords) * len(query.names)
+    numbers = query.numbers
     if numbers > _PRINTED:
         stop(
             f"{numbers} numbers for each φ are too many for standard output (at most {_PRINTED}): write "
@@ -134,14 +150,22 @@ def _print_answers(predictor: streaming.Predictor, source: streaming.Source, as_
 
 
 def _header(query: streaming.Query, target: streaming.ErrorTarget | None) -> list[str]:
-    places = [f"({', '.join(f'{c:g}' for c in point)})" for point in query.places()]
     return [
         "number",
         "status",
         "distance",
         *(["relative_bound"] if target else []),
-        *(f"{name}{place}" for name in query.names for place in places),
+        *(f"{name}{place}" for name, dims in query.kept.items() for place in _places(query, dims)),
     ]
+
+
+def _places(query: streaming.Query, dims: tuple[str, ...]) -> list[str]:
+    """Where each number of what is kept is, in words."""
+    if dims == tuple(query.axes):
+        return [f"({', '.join(f'{c:g}' for c in point)})" for point in query.places()]
+    nodes = itertools.product(*(query.axes[axis] for axis in dims))
+    return [", ".join(f"{axis}={c:g}" for axis, c in zip(dims, one, strict=True)).join(("(", ")"))
+            if dims else "" for one in nodes]  # fmt: skip
 
 
 def _text_line(answers: streaming.Answers, place: int) -> str:
@@ -256,6 +280,21 @@ def _source(
     assert phi is not None
     with streaming.open_phi(phi, trained.family, name, sys.stdin.buffer) as source:
         yield source
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    """The piece that is asked for; without a word, that of this task among several of one srun."""
+    if text is None or text == "slurm":
+        found = streaming.slurm_piece(os.environ, array=text is not None)
+        if found is not None:
+            say("[bold]piece[/]", f"{found[0]}/{found[1]}, as Slurm has it")
+        elif text is not None:
+            stop("--shard slurm is for tasks of srun, or of a job array; this process is none of these")
+        return found
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        stop(f"--shard takes a piece and how many there are, 1/16 to 16/16, or slurm; found {text!r}")
+    return int(match[1]), int(match[2])
 
 
 def _sampled(text: str) -> tuple[int, int]:

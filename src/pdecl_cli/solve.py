@@ -43,8 +43,34 @@ def solve(
     derivatives: Annotated[
         str | None, typer.Option(metavar="x,t,xx", help="Also u_x, u_t, u_xx, …")
     ] = None,
+    reduce: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'mean over t'",
+            help="Keep functionals in place of values: mean, norm, max, min of u or a derivative over "
+            "coordinates; several with a semicolon between.",
+        ),
+    ] = None,
+    store: Annotated[
+        str, typer.Option(metavar="values|weights", help="weights: keep ω, and u anywhere with it.")
+    ] = "values",
+    dtype: Annotated[
+        str, typer.Option(metavar="float64|float32", help="Of the values or weights in the file.")
+    ] = "float64",
     out: Annotated[
-        Path | None, typer.Option(help="Write here: .h5, .nc, .npz or .mat. Else to standard output.")
+        Path | None,
+        typer.Option(help="Write here: .h5, .nc, .zarr, .npz or .mat. Else to standard output."),
+    ] = None,
+    compress: Annotated[
+        bool, typer.Option("--compress", help="Compress HDF5 when it is complete. Zarr always is.")
+    ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="3/16",
+            help="Only the third of 16 pieces of φ, into OUT.3-of-16.h5; [bold]slurm[/]: the piece of "
+            "this task of a Slurm job. [bold]pdecl merge[/] joins them.",
+        ),
     ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="φ solved together; more is faster and takes more memory.")
@@ -88,6 +114,15 @@ def solve(
     A φ unlike those the basis was trained on is solved and counted: its
     [bold]distance[/] is measured in principal components of 1000 training φ, the farthest of which is 1.
 
+    With [bold]--store weights[/] a file holds ω, a hundredth of the values, and
+    [bold]pdecl.open[/] in Python gives u, derivatives and functionals at any points, for
+    any of the φ, also while the file is still being written. Each batch has a checksum:
+    given again for a file that is complete, the command looks for damage, names
+    the φ and solves them anew.
+
+    Several processes, or hosts, each solve a piece ([bold]--shard 3/16[/]; several tasks of
+    one srun divide the φ among them without being told), and [bold]pdecl merge[/] joins them.
+
     With [bold]--bound[/] each answer has a bound of its error, from the residual and the
     stability of the PDE; no reference is computed. For a problem of which nothing is
     proved it is an [bold]estimate[/], calibrated on φ whose error is known: of nine φ out of
@@ -123,6 +158,14 @@ def solve(
 
     pdecl solve burgers-96.safetensors --phi u0.mat --grid 101,101 --out u.h5
 
+    pdecl solve burgers-96.safetensors --sample 5,1000000 --store weights --out many.h5     0.8 kB a φ
+
+    pdecl solve burgers --phi u0.mat --grid 401,201 --dtype float32 --out u.zarr
+
+    pdecl solve burgers --sample 5,1000 --reduce "mean over t; max over x, t" --out m.h5
+
+    pdecl solve burgers --phi u0.mat --shard 3/16 --out u.h5; pdecl merge u.h5     when all 16 are there
+
     pdecl solve burgers --phi u0.mat --tolerance 1e-3 --refine --out u.h5    every bound ≤ 0.1%
 
     cat u0.jsonl | pdecl solve burgers --phi - --points sensors.csv --json | head
@@ -131,6 +174,10 @@ def solve(
         stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the distribution")
     if grid is not None and points is not None:
         stop("give --grid or --points, not both")
+    if store == "weights" and out is None:
+        stop("--store weights needs --out: ω of every φ is for a file, that pdecl.open reads")
+    if shard is not None and out is None:
+        stop("--shard needs --out: pieces are files, that pdecl merge joins")
     if refine and tolerance is None:
         stop("--refine needs --tolerance: how good must the answers be?")
     if tolerance is not None and not 0 < tolerance < float("inf"):
@@ -142,7 +189,8 @@ def solve(
 
         answer(
             model, problem, phi=phi, sample=sample, name=name, grid=grid, points=points, nodes=nodes,
-            derivatives=derivatives.split(",") if derivatives else [], out=out, batch=batch,
-            bound=bound, tolerance=tolerance, refine=refine, residual_limit=residual_limit,
-            overwrite=overwrite, as_json=as_json,
+            derivatives=derivatives.split(",") if derivatives else [], reduce=reduce or [], store=store,
+            dtype=dtype, out=out, compress=compress, shard=shard, batch=batch, bound=bound,
+            tolerance=tolerance, refine=refine, residual_limit=residual_limit, overwrite=overwrite,
+            as_json=as_json,
         )  # fmt: skip

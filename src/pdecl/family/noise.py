@@ -11,6 +11,9 @@ ourselves, by the Box–Muller formula:
 Only `log`, `cos` and `sin` are left to the machine, and those differ in the last digit at most.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64
 
@@ -21,16 +24,30 @@ def normals(seed: int, index: int, shape: tuple[int, ...]) -> Float64[np.ndarray
     Each pair (seed, index) is a Philox key of its own, so streams of different pairs never
     overlap, and φ number `index` of a seed is the same however many φ are drawn with it.
     """
+    return normals_of(seed, (index,), shape)[0]
+
+
+def normals_of(
+    seed: int, indices: Iterable[int], shape: tuple[int, ...]
+) -> Float64[np.ndarray, "count ..."]:
+    """The normals of several indices, one after the other. To give one generator another key takes a
+    tenth of the time of making one."""
     _require_word("seed", seed)
-    _require_word("index", index)
-    size = int(np.prod(shape))
+    indices, size = list(indices), int(np.prod(shape))
     pairs = (size + 1) // 2
-    bits = np.random.Philox(key=np.array([seed, index], dtype=np.uint64)).random_raw(2 * pairs)
+    bits = np.empty((len(indices), 2 * pairs), np.uint64)
+    generator = np.random.Philox(key=np.array([seed, 0], dtype=np.uint64))
+    state: Any = generator.state
+    for row, index in zip(bits, indices, strict=True):
+        _require_word("index", index)
+        state["state"]["key"][1] = index
+        generator.state = state
+        row[:] = generator.random_raw(2 * pairs)
     uniforms = (bits >> np.uint64(11)) * 2.0**-53
-    radius = np.sqrt(-2.0 * np.log1p(-uniforms[0::2]))
-    angle = 2.0 * np.pi * uniforms[1::2]
+    radius = np.sqrt(-2.0 * np.log1p(-uniforms[:, 0::2]))
+    angle = 2.0 * np.pi * uniforms[:, 1::2]
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
-    return both.reshape(-1)[:size].reshape(shape)
+    return both.reshape(len(indices), -1)[:, :size].reshape(len(indices), *shape)
 
 
 def _require_word(argument: str, value: int) -> None:

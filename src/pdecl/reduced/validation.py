@@ -22,13 +22,9 @@ def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], 
     """The good φ of a batch by their place in it, and for each what is wrong with it ("" if nothing).
 
     `shape` is that of one φ, as `phi.shape_of` has it."""
-    count = count_of(batch)
-    try:
-        checked = family.check(_together(batch, shape))
-        if phis.count(checked) == count and phis.shape_of(phis.take(checked, 0)) == shape:
-            return {place: phis.take(checked, place) for place in range(count)}, [""] * count
-    except (TypeError, ValueError):  # one of them is bad, and which one is seen below
-        pass
+    count, whole = count_of(batch), checked_whole(family, shape, batch)
+    if whole is not None:
+        return {place: phis.take(whole, place) for place in range(count)}, [""] * count
     good, messages = {}, []
     for place in range(count):
         try:
@@ -38,6 +34,16 @@ def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], 
         except ValueError as error:
             messages.append(str(error).replace(f" ({numbered(np.zeros(1, int))})", ""))
     return good, messages
+
+
+def checked_whole(family: Family, shape: Any, batch: Batch) -> Any:
+    """A batch of φ that are all good, as the family has them; None if one of them is bad."""
+    try:
+        checked = family.check(_together(batch, shape))
+    except (TypeError, ValueError):
+        return None
+    good = phis.count(checked) == count_of(batch) and phis.shape_of(phis.take(checked, 0)) == shape
+    return checked if good else None
 
 
 def _together(batch: Batch, shape: Any) -> Any:

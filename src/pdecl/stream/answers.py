@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,21 +15,20 @@ from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
 from ..reduced import Compiled
-from ..reduced.validation import Batch, count_of, validate
+from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
 from ..support.status import Status
 from .phi import Source
 from .queries import FOUND, CompiledQuery, LayerQuery, asked, values_at
 from .query import Query
-from .summary import usable
-from .target import Bounds, ErrorTarget, check_bounds
+from .summary import Bounds, ErrorTarget, check_bounds, usable_codes
 
 
 @dataclass(frozen=True)
 class Answers:
     """What is known of φ number `start` and those after it.
 
-    - `values`: by name ("u", "u_x", …), `(count, *query.shape)`; NaN for a φ that was rejected.
+    - `values`: what the query keeps, by name; NaN for a φ that was rejected.
     - `codes`: of `Status`. `messages`: what is wrong, "" for nothing.
     - `residual`: for each condition, as in `Solution`. `distance`: how far φ is from the training φ.
     - `bounds`: of the errors, where they were asked for.
@@ -83,45 +82,66 @@ class Predictor:
         self.distance = model.distance_on(_grid(self.trained, shape))
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
-        good, messages = validate(self.family, self.shape, batch)
-        phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        return self.end(self.begin(batch, start))
+
+    def begin(self, batch: Batch, start: int = 0) -> "_Begun":
+        """Sets the device to work on a batch, and does not wait for it."""
+        phi, good, messages = self._checked(batch)
         side = self.family.grid_of(phi) if self.target is not None else None
-        found = jax.device_get(_answer(self.ask, phi, side))
-        count = count_of(batch)
-        rejected = np.asarray([place not in good for place in range(count)])
+        return _Begun(start, phi, good, messages, _answer(self.ask, phi, side))
+
+    def end(self, begun: "_Begun") -> Answers:
+        """What came of it."""
+        found, count = jax.device_get(begun.found), len(begun.messages)
+        rejected = ~begun.good
         bounds = None
         if self.target is not None:
             bounds, better = check_bounds(
-                self.trained, self._solution(phi, found), self.target, found["nodes"], list(good)
+                self.trained,
+                self._solution(begun.phi, found),
+                self.target,
+                found["nodes"],
+                np.flatnonzero(begun.good).tolist(),
             )
             for place, solution in better.items():
                 _replace(found, place, solution, self.query)
             bounds = bounds.of(count, rejected)
-        blank = lambda values: np.where(rejected.reshape(-1, *[1] * (values.ndim - 1)), np.nan, values)
-        codes = np.where(rejected, Status.REJECTED, found["code"][:count])
-        messages = [
-            message or _words(int(code), self.problem, found["measured"], place)
-            for place, (message, code) in enumerate(zip(messages, codes, strict=True))
-        ]
+        phi = {
+            name: np.asarray(array[:count], float)
+            for name, array in phis.columns(begun.phi, self.family.phi_name).items()
+        }
+        distance = self.distance(phis.take(begun.phi, slice(0, count)))
+        values = self.query.keep({name: u[:count] for name, u in found["values"].items()})
+        residual = {name: r[:count] for name, r in found["residual"].items()}
+        codes, iterations = found["code"][:count], found["iterations"][:count]
+        if rejected.any():
+            blank = lambda v: np.where(rejected.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v)
+            kept = lambda known: {name: blank(v).astype(v.dtype) for name, v in known.items()}
+            phi, values, residual = kept(phi), kept(values), kept(residual)
+            distance = blank(distance)
+            codes = np.where(rejected, Status.REJECTED, codes)
+            iterations = np.where(rejected, 0, iterations)
+        messages = list(begun.messages)
+        for at in np.flatnonzero(~usable_codes(codes) & begun.good).tolist():
+            messages[at] = _words(int(codes[at]), self.problem, found["measured"], at)
         if bounds is not None and self.target is not None:
             messages = [
                 message or self.target.violation(float(relative))
                 for message, relative in zip(messages, bounds.relative, strict=True)
             ]
         return Answers(
-            start=start,
-            values={name: blank(self.query.arrange(u[:count])) for name, u in found["values"].items()},
-            codes=codes.astype(np.int8),
-            iterations=np.where(rejected, 0, found["iterations"][:count]).astype(np.int32),
-            residual={name: blank(r[:count]) for name, r in found["residual"].items()},
-            distance=blank(self.distance(phis.take(phi, slice(0, count)))),
-            messages=messages,
-            bounds=bounds,
-            phi={
-                name: blank(np.asarray(array[:count], float))
-                for name, array in phis.columns(phi, self.family.phi_name).items()
-            },
-        )
+            begun.start, values, codes.astype(np.int8), iterations.astype(np.int32), residual, distance,
+            messages, bounds, phi,
+        )  # fmt: skip
+
+    def _checked(self, batch: Batch) -> tuple[Any, np.ndarray, list[str]]:
+        """A full batch of φ, which of them are good, and what is wrong with the others."""
+        count, whole = count_of(batch), checked_whole(self.family, self.shape, batch)
+        if whole is not None and count == self.batch:
+            return whole, np.ones(count, bool), [""] * count
+        good, messages = validate(self.family, self.shape, batch)
+        phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        return phi, np.array([place in good for place in range(count)]), messages
 
     def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
         outcome = {name: found[name] for name in FOUND}
@@ -129,10 +149,30 @@ class Predictor:
         return Solution(Given.of(self.problem, self.trained.basis, self.points), phi, **outcome)
 
     def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
-        """Answers for φ number `start` and on, a batch at a time."""
+        """Answers for φ number `start` and on, a batch at a time. Where φ need not be waited for, the
+        next are drawn and begun while a batch is solved."""
+        begun: _Begun | None = None
         for batch in source.batches(start, self.batch):
-            yield self(batch, start)
+            one = self.begin(batch, start)
             start += count_of(batch)
+            if begun is not None:
+                yield self.end(begun)
+            begun = one
+            if source.count is None:
+                yield self.end(begun)
+                begun = None
+        if begun is not None:
+            yield self.end(begun)
+
+
+class _Begun(NamedTuple):
+    """A batch that the device is at work on."""
+
+    start: int
+    phi: Any
+    good: np.ndarray
+    messages: list[str]
+    found: dict[str, Any]
 
 
 @eqx.filter_jit
@@ -190,8 +230,6 @@ def _require_grid(model: Trained | Compiled, shape: Any) -> None:
 
 
 def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, place: int) -> str:
-    if usable(code):
-        return ""
     if code != Status.NOT_HELD or measured is None:
         return str(Status(code))
     return f"{Status(code)}: {worst_held(problem, measured, place)}"

@@ -18,7 +18,7 @@ from ..family import phi as phis
 from ..family.array_files import ArrayFile
 from ..family.dataset import DatasetError
 from ..family.published import usual_names
-from ..reduced.validation import Batch
+from ..reduced.validation import Batch, count_of
 
 
 @runtime_checkable
@@ -56,6 +56,22 @@ class FromDistribution:
     def batches(self, start: int, size: int) -> Iterator[Batch]:
         for begin in range(start, self.count, size):
             yield self.family.sample(self.seed, min(size, self.count - begin), begin)
+
+
+class FromShard:
+    """φ number `first` … `stop` − 1 of another source, counted from 0 again."""
+
+    def __init__(self, source: Source, first: int, stop: int):
+        self.source, self.first, self.count = source, first, stop - first
+        self.shape, self.identity = source.shape, source.identity
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        left = self.count - start
+        for batch in self.source.batches(self.first + start, size):
+            yield _first(batch, left) if count_of(batch) > left else batch
+            left -= size
+            if left <= 0:
+                return
 
 
 class FromRows:
@@ -117,6 +133,7 @@ class FromItems:
 
     def __init__(self, items: Iterable[Any], family: Family, count: int | None = None):
         self._family, self.count = family, count
+        self._gone = 0
         items = iter(items)
         first = list(itertools.islice(items, 1))
         if not first:
@@ -126,8 +143,13 @@ class FromItems:
         self.identity = {"count": count, "shape": list(self.shape), "first": _digest(first)}
 
     def batches(self, start: int, size: int) -> Iterator[Batch]:
-        rest = itertools.islice(self._items, start, None)
+        """As any other's, but what was read cannot be read again."""
+        if start < self._gone:
+            raise ValueError(f"φ number {start} has gone by; they can be read once.")
+        rest = itertools.islice(self._items, start - self._gone, None)
+        self._gone = start
         while batch := [self._plain(item) for item in itertools.islice(rest, size)]:
+            self._gone += len(batch)
             yield batch
 
     def _plain(self, item: Any) -> Any:
@@ -188,6 +210,10 @@ def open_phi(
             except ValueError as error:
                 raise DatasetError(str(error)) from error
             yield source
+
+
+def _first(batch: Batch, count: int) -> Batch:
+    return phis.take(batch, slice(0, count)) if isinstance(batch, Mapping) else batch[:count]
 
 
 def _require_shape(family: Family, shape: tuple[int, ...], name: str) -> None:

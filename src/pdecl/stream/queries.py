@@ -13,7 +13,7 @@ from ..basis import basis as bases
 from ..family.experiment import solver_of
 from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals
-from ..layer.solve import predict, solve
+from ..layer.solve import predict, sizes_of, solve
 from ..layer.solvers import GaussNewton
 from ..reduced.core import Core, answer_all
 from ..reduced.crease import inner_of
@@ -21,7 +21,7 @@ from ..reduced.solver import Compiled
 from ..state.jet import Axes
 from ..state.points import Points
 from ..state.problem import Problem
-from .query import Query, along, column
+from .query import WEIGHTS, Query, along, column
 
 # What was found, u and its derivatives at the points, and u at the nodes of φ's grid.
 Found = tuple[dict[str, Any], dict[str, Array], Any]
@@ -39,6 +39,7 @@ class LayerQuery(eqx.Module):
     derivatives: tuple[str, ...] = eqx.field(static=True)
     soft: bool = eqx.field(static=True)
     residual_limit: float = eqx.field(static=True)
+    weights_alone: bool = eqx.field(static=True)
 
     def __call__(self, phi: Any, side: int | None) -> Found:
         return jax.vmap(partial(self._one, side))(phi)
@@ -56,7 +57,10 @@ class LayerQuery(eqx.Module):
                 throw=False,
                 residual_limit=self.residual_limit,
             )
-        values = values_at(solution, self.coords, self.derivatives)
+        if self.weights_alone:
+            values = {WEIGHTS: solution.weights}
+        else:
+            values = values_at(solution, self.coords, self.derivatives)
         return _numbers(solution), values, at_nodes(solution, side)
 
 
@@ -70,27 +74,45 @@ class CompiledQuery(eqx.Module):
     derivatives: tuple[str, ...] = eqx.field(static=True)
     tables: dict[str, Float[Array, "q r"]] | None
     residual_limit: float = eqx.field(static=True)
+    weights_alone: bool = eqx.field(static=True)
 
     def __call__(self, phi: Any, side: int | None) -> Found:
         core = self.core
         # Without `modes` the weights that come out are those of the combinations.
         found = answer_all(core.without_modes(), phi)
-        weights = found.weights if core.modes is None else found.weights @ core.modes.T
+        weights = whole_weights(core, found.weights)
         code = check_residuals(core.problem, found.code, found.measured, self.residual_limit)
         outcome = {name: getattr(found, name) for name in FOUND} | {"weights": weights, "code": code}
 
         def with_network(phi: Any, outcome: dict[str, Any]) -> tuple[Any, Any]:
             solution = Solution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
-            known = found.values is not None or self.tables is not None
+            known = found.values is not None or self.tables is not None or self.weights_alone
             values = None if known else values_at(solution, self.coords, self.derivatives)
             return values, at_nodes(solution, side)
 
         values, nodes = jax.vmap(with_network)(phi, outcome)
-        if found.values is not None:
+        if self.weights_alone:
+            values = {WEIGHTS: found.weights}
+        elif found.values is not None:
             values = {name: found.values[name] for name in core.problem.unknowns}
         elif self.tables is not None:
             values = {name: found.weights @ table.T for name, table in self.tables.items()}
         return outcome, values, nodes
+
+
+def whole_weights(core: Core, coefficients: Any) -> Any:
+    """The weights of the basis, for a φ or a batch, from what `Core.without_modes` gives."""
+    return coefficients if core.modes is None else coefficients @ core.modes.T
+
+
+def weights_of(model: Trained | Compiled, problem: Problem, phi: Any) -> int:
+    """How many weights are kept of each φ like this one."""
+    if not isinstance(model, Compiled):
+        return sum(sizes_of(problem, model.basis, phi).values())
+    core = model.core
+    if core.modes is not None:
+        return int(core.modes.shape[1])
+    return core.plan.size if core.whole_modes is None else len(core.whole_modes)
 
 
 def asked(
@@ -104,17 +126,20 @@ def asked(
     coords = jnp.asarray(query.coords)
     if isinstance(model, Compiled):
         core, tables = replace(model.core, at=None, values=None), None
+        if query.functions is not None:
+            return CompiledQuery(core, coords, (), None, residual_limit, True)
         if core.crease is not None and not query.derivatives:
             core = replace(core, at=coords, values=_creased(core, _zeros(model.phi_like), coords))
         elif _has_tables(core):
             phi = _zeros(model.phi_like)  # which the functions do not see
             tables = _tables(core, phi, coords, query.derivatives)
-        return CompiledQuery(core, coords, query.derivatives, tables, residual_limit)
+        return CompiledQuery(core, coords, query.derivatives, tables, residual_limit, False)
     soft = model.experiment.method == "soft"
     solver = solver_of(model.experiment)
     return LayerQuery(
-        problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit
-    )
+        problem, model.basis, points, solver, coords, query.derivatives, soft, residual_limit,
+        query.functions is not None,
+    )  # fmt: skip
 
 
 def _numbers(solution: Solution) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Where solutions are asked for: a grid or points, and which derivatives."""
+"""What is asked of every φ: values on a grid or at points, derivatives, functionals of them; or ω."""
 
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,28 @@ from ..family.array_files import ArrayFile
 from ..family.dataset import DatasetError
 from ..state.problem import Problem
 
+WEIGHTS, FUNCTION = "weights", "function"
+DTYPES = ("float64", "float32")
+_REDUCTION = re.compile(r"\s*(\w+)(?:\s+of\s+([\w.]+))?\s+over\s+(\w+(?:\s*,\s*\w+)*)\s*")
+_FUNCTIONS = ("mean", "norm", "max", "min")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One functional: `function` of u, or of what `of` names, over axes."""
+
+    function: str
+    over: tuple[str, ...]
+    of: str | None = None
+
+    def __str__(self) -> str:
+        of = "" if self.of is None else f" of {self.of}"
+        return f"{self.function}{of} over {', '.join(self.over)}"
+
+    def name(self, of: str) -> str:
+        """What files call it."""
+        return f"{self.function}_{of}_over_{'_'.join(self.over)}"
+
 
 @dataclass(frozen=True)
 class Query:
@@ -20,7 +44,8 @@ class Query:
     each axis and its values.
 
     `derivatives` are written as they are read: "x" is u_x, "xx" is u_xx; coordinates with longer names
-    have dots between them: "theta.theta".
+    have dots between them: "theta.theta". With `reductions` these are kept instead of the values; with
+    `functions`, the number of a model's weights, the weights are. `dtype` is that of what is kept.
     """
 
     columns: tuple[str, ...]
@@ -29,6 +54,9 @@ class Query:
     order: tuple[int, ...] | None
     derivatives: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ("u",)
+    reductions: tuple["Reduction", ...] = ()
+    functions: int | None = None
+    dtype: str = "float64"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -38,6 +66,41 @@ class Query:
     def names(self) -> tuple[str, ...]:
         """What is asked for: "u", "u_x", …"""
         return tuple(column(name, d) for d in ("", *self.derivatives) for name in self.unknowns)
+
+    @property
+    def kept(self) -> dict[str, tuple[str, ...]]:
+        """What a file has of each φ, by name: the axes of it."""
+        if self.functions is not None:
+            return {WEIGHTS: (FUNCTION,)}
+        if not self.reductions:
+            return {name: tuple(self.axes) for name in self.names}
+        return {
+            one.name(name): tuple(axis for axis in self.axes if axis not in one.over)
+            for one in self.reductions
+            for name in self.names
+            if one.of in (None, name)
+        }
+
+    @property
+    def lines(self) -> dict[str, np.ndarray]:
+        """The axes of what is kept, and the values along each."""
+        known = {**self.axes, FUNCTION: np.arange(self.functions or 0)}
+        return {axis: known[axis] for dims in self.kept.values() for axis in dims}
+
+    @property
+    def numbers(self) -> int:
+        """How many are kept of each φ."""
+        lines = self.lines
+        return sum(int(np.prod([len(lines[axis]) for axis in dims])) for dims in self.kept.values())
+
+    def keep(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """What is kept of values `(batch, n)`."""
+        if self.functions is not None:
+            return {name: np.asarray(values[name], self.dtype) for name in self.kept}
+        arranged = {name: self.arrange(u) for name, u in values.items()}
+        if self.reductions:
+            arranged = reduced(arranged, self.axes, self.reductions)
+        return {name: np.asarray(u, self.dtype) for name, u in arranged.items()}
 
     def arrange(self, values: Any) -> np.ndarray:
         """Values `(batch, n)` as `(batch, *shape)`."""
@@ -104,6 +167,92 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = 
     axes = {"point": np.arange(len(coords))}
     wanted = _derivatives(problem, family, derivatives)
     return Query(names, coords, axes, None, wanted, problem.unknowns)
+
+
+def weights_alone(problem: Problem, functions: int, dtype: str = "float64") -> Query:
+    """The weights of so many functions, from which u follows anywhere."""
+    _require_dtype(dtype)
+    names = problem.domain.names
+    nowhere = np.empty((0, len(names)))
+    return Query(names, nowhere, {}, None, (), problem.unknowns, functions=functions, dtype=dtype)
+
+
+def reducing(query: Query, words: Sequence[str] | str, dtype: str = "float64") -> Query:
+    """The same with functionals instead of values: "mean over t; max of u_x over x, t". A ValueError
+    says what is wrong with the words."""
+    _require_dtype(dtype)
+    return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names), dtype=dtype)
+
+
+def reductions_of(
+    words: Sequence[str] | str, axes: Sequence[str], names: Sequence[str]
+) -> tuple[Reduction, ...]:
+    """Words for functionals of values that have these axes and names."""
+    each = words.split(";") if isinstance(words, str) else [one for w in words for one in w.split(";")]
+    found: list[Reduction] = []
+    for word in filter(str.strip, each):
+        match = _REDUCTION.fullmatch(word)
+        if match is None:
+            raise ValueError(
+                f"{word.strip()!r} is no functional: write {', '.join(_FUNCTIONS)} over coordinates, as "
+                'in "mean over t", "max of u_x over x, t", several with a semicolon between.'
+            )
+        over = tuple(axis.strip() for axis in match[3].split(","))
+        one = Reduction(match[1], over, match[2])
+        if one.function not in _FUNCTIONS:
+            raise ValueError(f"{str(one)!r}: there is no {one.function}; write {', '.join(_FUNCTIONS)}.")
+        for axis in over:
+            if axis not in axes:
+                raise ValueError(f"{str(one)!r}: these values have the axes {', '.join(axes)}.")
+        if len(set(over)) < len(over):
+            raise ValueError(f"{str(one)!r} names an axis twice.")
+        if one.of is not None and one.of not in names:
+            raise ValueError(f"{str(one)!r}: there is no {one.of}; there is {', '.join(names)}.")
+        if one in found:
+            raise ValueError(f"{str(one)!r} is there twice.")
+        found.append(one)
+    return tuple(found)
+
+
+def reduced(
+    values: Mapping[str, np.ndarray], axes: Mapping[str, np.ndarray], reductions: Sequence[Reduction]
+) -> dict[str, np.ndarray]:
+    """Functionals of values `(batch, *axes)`.
+
+    On a grid `mean` and `norm`, the root of the integral of the square, are integrals by the trapezoidal
+    rule; over points all count alike. `max` and `min` are over the nodes.
+    """
+    found = {}
+    for one in reductions:
+        for name, u in values.items():
+            if one.of not in (None, name):
+                continue
+            u = u**2 if one.function == "norm" else u
+            for axis in sorted(one.over, key=list(axes).index, reverse=True):
+                u = _over(u, 1 + list(axes).index(axis), one.function, axes[axis], axis)
+            found[one.name(name)] = np.sqrt(u) if one.function == "norm" else u
+    return found
+
+
+def _over(u: np.ndarray, place: int, function: str, line: np.ndarray, axis: str) -> np.ndarray:
+    if function in ("max", "min"):
+        return np.asarray(getattr(u, function)(axis=place))
+    weights = np.full(len(line), 1 / len(line))
+    if axis != "point":
+        steps = np.diff(line)
+        weights = (np.append(steps, 0) + np.append(0, steps)) / 2
+        weights = weights if function == "norm" else weights / (line[-1] - line[0])
+    return np.moveaxis(u, place, -1) @ weights
+
+
+def with_dtype(query: Query, dtype: str) -> Query:
+    _require_dtype(dtype)
+    return replace(query, dtype=dtype)
+
+
+def _require_dtype(dtype: str) -> None:
+    if dtype not in DTYPES:
+        raise ValueError(f"answers are kept as {' or '.join(DTYPES)}; found {dtype!r}.")
 
 
 def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndarray:

@@ -1,8 +1,11 @@
-"""The file that answers are written to as they come: NetCDF4, which is HDF5.
+"""The file that answers are written to as they come: HDF5, which NetCDF4 is, or Zarr.
 
     φ                     the arrays of φ under their names, (sample, *their own axes), NaN for a φ that
-                          was rejected
-    u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point), float64; all unknowns
+                          was rejected; not there where they can be drawn again: see "drawn"
+    u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point); all unknowns
+    mean_u_over_t, …      functionals, in place of values
+    weights               (sample, function): ω, in place of values; those of a compiled solver are of
+                          its own combinations of functions
     status, message       how each solve ended: a code (its words are in the attribute "codes"), and what
                           is wrong in words
     residual_…            for each condition
@@ -11,38 +14,38 @@
                           said, NaN for a φ that was rejected; the attribute "norm" says in which norm
     refined               by which means the bound was reached; the attribute "codes" has the words
     done, complete        how many φ are written; whether that is all of them
+    checksum              CRC-32 of all that is written of each batch
 
-The attribute "batch" is how many φ are solved together: of that the last bits of an answer can depend.
+The attributes are "batch", how many φ are solved together (of that the last bits of an answer can
+depend); "fingerprint", what was asked of which model for which φ; "shard", which of the φ are here.
 
-Where the number of φ is known, everything has its place in the file from the start. Only those places
-are written to after that, and `done` last, so that a process may end at any moment and leave a file that
-can be read and resumed. Where it is not known (standard input) the file grows 16 batches at a time.
-To put it on the disk takes long beside a fast batch, and is done every two seconds.
+What is in a file after an interruption is whole up to `done`, which is written last. To put it on the
+disk takes long beside a fast batch, and is done every two seconds.
 """
 
 import json
-import os
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ..error.refine import RefinedBy
 from ..support.status import Status
+from . import formats
 from .answers import Answers
+from .formats import Arrays, Column, Layout
 from .query import Query
-from .summary import PENDING, StreamSummary
-from .target import Bounds, ErrorTarget
+from .summary import PENDING, Bounds, ErrorTarget, StreamSummary, usable_codes
 
-_MESSAGE = 240  # bytes
-_GROWTH = 16
 _EVERY = 2.0  # seconds of work that a killed process may lose, beside the batch at work
 _BOUNDS = ("bound", "relative_bound", "refined")
+_MESSAGE = "message"
+_TOGETHER = 2**25  # bytes that are read at once to look for damage
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,13 @@ class Results:
         self.path = path
         self.progress: Callable[[int], None] = lambda more: None
         try:
-            self._file = h5py.File(path, "r+")
-            self.done = self.kept = int(self._file["done"][()])
-            self.complete = bool(self._file["complete"][()])
-            self._samples = len(self._file["status"])
-            self._grows = self._file["status"].maxshape[0] is None
-            self._batch = int(self._file.attrs.get("batch", 0))
+            self._arrays = formats.open_arrays(path, write=True)
+            self.done = self.kept = self._arrays.number("done")
+            self.complete = bool(self._arrays.number("complete"))
+            self.batch = int(self._arrays.attrs["batch"])
+            self.shard = shard_of(self._arrays)
+            self._samples = self._arrays.samples()
+            self._grows = self.shard.whole is None
         except (OSError, KeyError) as error:
             busy = "lock" in str(error)
             why = "another process is writing to it" if busy else "it is damaged, or not one of ours"
@@ -86,36 +90,31 @@ class Results:
     def create(
         cls,
         path: Path,
-        query: Query,
-        residuals: tuple[str, ...],
+        layout: Layout,
         count: int | None,
         batch: int,
-        fingerprint: dict[str, Any],
-        about: dict[str, Any],
-        norm: str | None = None,
-        kind: str = "bound",
-        phi: Parameters | None = None,
+        fingerprint: Mapping[str, Any],
+        about: Mapping[str, Any],
+        shard: "Shard | None" = None,
     ) -> "Results":
-        """A new file; one with bounds of a `kind` in it if their `norm` is given."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """A new file for so many φ, or for as many as come."""
+        shard = shard or Shard(whole=count)
+        attrs = {"batch": batch, "fingerprint": fingerprint, "shard": vars(shard), **about}
+        plain = {n: v if isinstance(v, str | int) else json.dumps(v) for n, v in attrs.items()}
         try:
-            with h5py.File(path, "w", track_order=True) as file:
-                _lay_out(file, query, residuals, count, batch, norm, kind, phi or Parameters())
-                file.attrs["batch"] = batch
-                for name, value in {"fingerprint": fingerprint, **about}.items():
-                    file.attrs[name] = json.dumps(value) if isinstance(value, dict) else value
+            formats.create(path, layout, count, batch, plain, first=shard.first,
+                           compressed=path.suffix in formats.ZARR)  # fmt: skip
         except OSError as error:
-            path.unlink(missing_ok=True)
             raise ResultError(f"{path} could not be made: {error}") from error
         return cls(path)
 
     @classmethod
-    def resume(cls, path: Path, fingerprint: dict[str, Any]) -> "Results":
+    def resume(cls, path: Path, fingerprint: Mapping[str, Any]) -> "Results":
         """An interrupted file, if it was begun for the same question; else a ResultError."""
         results = cls(path)
-        theirs = json.loads(results._file.attrs.get("fingerprint", "{}"))
+        theirs = fingerprint_of(results._arrays)
         ours = json.loads(json.dumps(fingerprint))
-        differing = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
+        differing = differences(ours, theirs)
         if differing:
             results.close()
             raise ResultError(
@@ -125,22 +124,18 @@ class Results:
             )
         return results
 
-    def agree_on(self, asked: int | None, usual: int) -> int:
-        """The batch to solve in: the file's, if it holds answers; then another cannot be asked for."""
-        if self.done and self._batch:
-            if asked not in (None, self._batch):
-                self.close()
-                raise ResultError(
-                    f"{self.path} was begun with batches of {self._batch}, on which the last bits of "
-                    f"answers can depend: to go on leave --batch out, or give --batch {self._batch}."
-                )
-            return self._batch
-        self._file.attrs["batch"] = asked or usual
-        return asked or usual
+    def require_batch(self, asked: int | None) -> None:
+        """That no other batch is asked for than the file was begun with."""
+        if asked not in (None, self.batch):
+            self.close()
+            raise ResultError(
+                f"{self.path} was begun with batches of {self.batch}, on which the last bits of "
+                f"answers can depend: to go on leave --batch out, or give --batch {self.batch}."
+            )
 
     def write(self, answers: Answers) -> None:
-        """Adds a batch, and from time to time puts on the disk what there is."""
-        rows = slice(answers.start, answers.stop)
+        """Adds a batch, or puts it in place of one that was there, and from time to time puts on the
+        disk what there is."""
         columns = {
             **answers.phi,
             **answers.values,
@@ -154,15 +149,25 @@ class Results:
             columns |= dict(
                 zip(_BOUNDS, (found.absolute, found.relative, found.refined_by), strict=True)
             )
+        self.put(answers.start, columns, answers.messages)
+
+    def put(self, start: int, columns: Mapping[str, Any], messages: Sequence[str]) -> None:
+        """Rows of all columns of the file, a batch of them, from φ number `start` of the file on."""
+        stop, arrays = start + len(messages), self._arrays
+        ready = {
+            name: np.ascontiguousarray(columns[name], column.dtype)
+            for name, column in arrays.layout.columns.items()
+            if name != _MESSAGE
+        }
+        arrays.rewrites = start < self.done
         try:
-            if self._grows and answers.stop > self._samples:
-                self._resize(answers.stop + (_GROWTH - 1) * len(answers.codes))
-            for name, values in columns.items():
-                self._file[name][rows] = values
-            for place, message in enumerate(answers.messages):
-                if message:
-                    self._file["message"][answers.start + place] = _clip(message)
-            self.done = answers.stop
+            if self._grows and stop > self._samples:
+                self._resize(stop + (formats.GROWTH - 1) * self.batch)
+            for name, values in ready.items():
+                arrays.write(name, start, values)
+            arrays.write(_MESSAGE, start, messages)
+            arrays.write("checksum", start // self.batch, np.array([_checksum(ready, messages)]))
+            self.done = max(self.done, stop)
             if time.monotonic() - self._synced >= _EVERY:
                 self._keep()
         except OSError as error:
@@ -174,21 +179,24 @@ class Results:
             if self._grows:
                 self._resize(self.done)
             self._keep()
-            self._file["complete"][()] = 1
-            self._sync()
+            self._arrays.number("complete", 1)
+            self._arrays.sync()
         except OSError as error:
             raise self._unwritable(error) from error
         self.complete = True
 
+    def damaged(self) -> list[int]:
+        """The first φ of each batch that does not match its checksum, or cannot be read."""
+        return damaged_in(self._arrays, self.done)
+
     def totals(self, target: ErrorTarget | None = None) -> StreamSummary:
         """What all φ written so far came to."""
-        return totals_of(self._file, self.done, target)
+        return totals_of(self._arrays, self.done, target)
 
     def close(self) -> None:
-        # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
         self._keep_what_can_be()
-        with suppress(OSError, RuntimeError):
-            self._file.close()
+        self._arrays.close()
+        self._failed = True
 
     def __enter__(self) -> "Results":
         return self
@@ -205,122 +213,169 @@ class Results:
 
     def _keep(self) -> None:
         """Puts everything on the disk, and only then the number that says so."""
+        self._failed = True  # after a failure a second try may succeed without what was lost
+        self._arrays.sync()
         if self.kept != self.done:
-            self._failed = True  # after a failure a second try may succeed without what was lost
-            self._sync()
-            self._file["done"][()] = self.done
-            self._sync()
-            self._failed = False
-            self.progress(self.done - self.kept)
-            self.kept = self.done
+            self._arrays.number("done", self.done)
+            self._arrays.sync()
+        self._failed = False
+        self.progress(self.done - self.kept)
+        self.kept = self.done
         self._synced = time.monotonic()
 
     def _keep_what_can_be(self) -> None:
-        if self._file and not self._failed:
+        if not self._failed:
             with suppress(OSError, RuntimeError):
                 self._keep()
 
     def _resize(self, samples: int) -> None:
-        for item in self._file.values():
-            if item.maxshape and item.maxshape[0] is None:
-                old = len(item)
-                item.resize(samples, axis=0)
-                if item.name == "/sample" and samples > old:
-                    item[old:] = np.arange(old, samples)
+        self._arrays.resize(samples, -(-samples // self.batch))
         self._samples = samples
-        self._file.flush()
-
-    def _sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.id.get_vfd_handle())
 
 
-def totals_of(file: h5py.File, done: int, target: ErrorTarget | None = None) -> StreamSummary:
-    """The totals of an open file, read in pieces."""
-    totals = StreamSummary.begin(target)
+@dataclass(frozen=True)
+class Shard:
+    """Which φ of the `whole` are in a file: from number `first` on; piece `number` of so many."""
+
+    number: int = 1
+    of: int = 1
+    first: int = 0
+    whole: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+def shard_of(arrays: Arrays) -> Shard:
+    return Shard(**json.loads(arrays.attrs["shard"]))
+
+
+def fingerprint_of(arrays: Arrays) -> dict[str, Any]:
+    return dict(json.loads(arrays.attrs["fingerprint"]))
+
+
+def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """In what two questions differ."""
+    return [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
+
+
+def numbers_in_words(first: int, starts: Sequence[int], batch: int, count: int) -> str:
+    """ "φ number 128 to 383, 512 to 639": the φ of batches that begin at `starts`, of `count`."""
+    spans: list[list[int]] = []
+    for start in starts:
+        stop = min(start + batch, count)
+        if spans and spans[-1][1] == start:
+            spans[-1][1] = stop
+        else:
+            spans.append([start, stop])
+    shown = [f"{first + a} to {first + b - 1}" if b - a > 1 else f"{first + a}" for a, b in spans[:5]]
+    more = f" and {len(spans) - 5} ranges more" if len(spans) > 5 else ""
+    return f"φ number {', '.join(shown)}{more}"
+
+
+def damaged_in(arrays: Arrays, done: int, start: int = 0) -> list[int]:
+    """The first φ of each batch, from φ number `start` on, that does not match its checksum."""
+    batch = int(arrays.attrs["batch"])
+    row = formats.MESSAGE + 8 * sum(arrays.layout.sizes().values())
+    step = batch * max(1, _TOGETHER // (row * batch))
+    found: list[int] = []
+    for begin in range(start, done, step):
+        stop = min(begin + step, done)
+        try:
+            found += _mismatches(arrays, begin, stop, batch)
+        except OSError:  # one of them cannot be read, and which one is seen alone
+            for one in range(begin, stop, batch):
+                try:
+                    found += _mismatches(arrays, one, min(one + batch, stop), batch)
+                except OSError:
+                    found.append(one)
+    return found
+
+
+def _mismatches(arrays: Arrays, start: int, stop: int, batch: int) -> list[int]:
+    known = arrays.read("checksum", start // batch, -(-stop // batch))
+    columns, messages = rows_of(arrays, start, stop)
+    parts = [slice(at, at + batch) for at in range(0, stop - start, batch)]
+    found = [_checksum({n: v[part] for n, v in columns.items()}, messages[part]) for part in parts]
+    return (start + batch * np.flatnonzero(np.array(found) != known)).tolist()
+
+
+def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray], list[str]]:
+    """All columns, and the messages, of some φ."""
+    names = [name for name in arrays.layout.columns if name != _MESSAGE]
+    try:
+        messages = arrays.texts(_MESSAGE, start, stop)
+    except UnicodeDecodeError as error:
+        raise OSError(f"messages are damaged ({error})") from error
+    return {name: arrays.read(name, start, stop) for name in names}, messages
+
+
+def _checksum(columns: Mapping[str, np.ndarray], messages: Sequence[str]) -> np.uint32:
+    found = 0
+    for values in columns.values():
+        flat: Any = np.ascontiguousarray(values).reshape(-1)
+        found = zlib.crc32(flat.view(np.uint8), found)
+    said = "\0".join(map(formats.clip, messages)) if any(messages) else "\0" * (len(messages) - 1)
+    return np.uint32(zlib.crc32(said.encode(), found))
+
+
+def totals_of(
+    arrays: Arrays,
+    done: int,
+    target: ErrorTarget | None = None,
+    into: StreamSummary | None = None,
+) -> StreamSummary:
+    """The totals of an open file, read in pieces, added to others if there are any. Messages are read
+    where there is something to say."""
+    totals = StreamSummary.begin(target) if into is None else into
+    first = shard_of(arrays).first
     for start in range(0, done, 10000):
-        rows = slice(start, min(start + 10000, done))
-        messages = [m.decode() for m in file["message"][rows]]
-        bounds = None if target is None else Bounds(*(file[name][rows] for name in _BOUNDS))
-        totals.add(start, file["status"][rows], file["distance"][rows], messages, bounds)
+        stop = min(start + 10000, done)
+        codes = arrays.read("status", start, stop)
+        well = usable_codes(codes).all()
+        messages = [""] * len(codes) if well else arrays.texts(_MESSAGE, start, stop)
+        bounds = None if target is None else Bounds(*(arrays.read(n, start, stop) for n in _BOUNDS))
+        totals.add(first + start, codes, arrays.read("distance", start, stop), messages, bounds)
     return totals
 
 
-def _lay_out(
-    file: h5py.File,
+def lay_out(
     query: Query,
-    residuals: tuple[str, ...],
-    count: int | None,
-    batch: int,
-    norm: str | None,
-    kind: str,
-    phi: Parameters,
-) -> None:
-    samples = batch * _GROWTH if count is None else count
-    lines, own = dict(query.axes), {}
+    residuals: Sequence[str],
+    norm: str | None = None,
+    kind: str = "bound",
+    phi: Parameters | None = None,
+) -> Layout:
+    """What a file holds; with bounds of a `kind` if their `norm` is given."""
+    phi = phi or Parameters()
+    lines, own = dict(query.lines), {}
     for axis, values in phi.axes.items():
         # A grid of φ's own does not share the axis of the answers, nor the name of a column of points.
-        same = axis in query.axes and np.array_equal(query.axes[axis], values)
-        taken = axis in query.axes or axis in query.columns
+        same = axis in lines and np.array_equal(lines[axis], values)
+        taken = axis in lines or axis in query.columns
         own[axis] = f"{axis}_of_phi" if taken and not same else axis
         lines[own[axis]] = values
-
-    def column(name: str, kind: Any, axes: tuple[str, ...] = (), fill: Any = None) -> None:
-        shape = (samples, *(len(lines[axis]) for axis in axes))
-        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        if fill is None:
-            layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        growing = (
-            {"maxshape": (None, *shape[1:]), "chunks": (batch, *shape[1:])} if count is None else {}
-        )
-        item = file.create_dataset(name, shape, kind, dcpl=layout, fillvalue=fill, **growing)
-        for place, axis in enumerate(axes, 1):
-            item.dims[place].attach_scale(file[axis])
-        if name == "sample":
-            item[:] = np.arange(samples)
-            item.make_scale("sample")
-        else:
-            item.dims[0].attach_scale(file["sample"])
-
-    for axis, values in lines.items():
-        file[axis] = values
-        file[axis].make_scale(axis)
-    column("sample", "i8", fill=0)
-    for name, dims in phi.dims.items():
-        column(name, "f8", tuple(own[axis] for axis in dims))
-        file[name].attrs["long_name"] = "parameter of the PDE"
-    for name in query.names:
-        column(name, "f8", tuple(query.axes))
-    column("status", "i1", fill=PENDING)
-    words = {int(code): str(code) for code in Status} | {PENDING: "pending: its turn has not come"}
-    file["status"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
-    column("message", h5py.string_dtype("utf-8", _MESSAGE))
-    column("iterations", "i4")
-    column("distance", "f8")
-    for name in residuals:
-        column(_residual(name), "f8")
+    codes = {int(code): str(code) for code in Status} | {PENDING: "pending: its turn has not come"}
+    words = lambda known: {"codes": json.dumps(known, ensure_ascii=False)}
+    about = {"long_name": "parameter of the PDE"}
+    kept = {"float64": "f8", "float32": "f4"}[query.dtype]
+    columns = {
+        **{n: Column("f8", tuple(own[a] for a in dims), None, about) for n, dims in phi.dims.items()},
+        **{name: Column(kept, dims) for name, dims in query.kept.items()},
+        "status": Column("i1", (), PENDING, words(codes)),
+        _MESSAGE: Column("text"),
+        "iterations": Column("i4"),
+        "distance": Column("f8"),
+        **{_residual(name): Column("f8") for name in residuals},
+    }
     if norm is not None:
-        for name, stored in zip(_BOUNDS, ("f8", "f8", "i1"), strict=True):
-            column(name, stored)
-        for name in _BOUNDS[:2]:
-            file[name].attrs["norm"] = norm
-            file[name].attrs["kind"] = kind
-        words = {int(refined_by): str(refined_by) for refined_by in RefinedBy}
-        file["refined"].attrs["codes"] = json.dumps(words, ensure_ascii=False)
-    if query.order is None:
-        for name, values in zip(query.columns, query.coords.T, strict=True):
-            file[name] = values
-            file[name].dims[0].attach_scale(file["point"])
-    for name, unit in phi.units.items():
-        if name in file:
-            file[name].attrs["units"] = unit
-    file["done"], file["complete"] = np.int64(0), np.int8(0)
+        columns |= {name: Column("f8", (), None, {"norm": norm, "kind": kind}) for name in _BOUNDS[:2]}
+        refined = words({int(refined_by): str(refined_by) for refined_by in RefinedBy})
+        columns[_BOUNDS[2]] = Column("i1", (), None, refined)
+    points = "point" in lines and query.order is None
+    each = zip(query.columns, query.coords.T, strict=True) if points else ()
+    return Layout(lines, columns, {name: ("point", values) for name, values in each}, dict(phi.units))
 
 
 def _residual(condition: str) -> str:
     return f"residual_{condition.replace('/', '|')}"  # a slash would make a group
-
-
-def _clip(message: str) -> bytes:
-    return message.encode()[:_MESSAGE].decode(errors="ignore").encode()

@@ -1,17 +1,21 @@
-"""What a stream of solves came to."""
+"""What is asked of answers beside their values: bounds of their errors, and to be within a tolerance;
+and what a stream of them came to."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
-from ..error.refine import RefinedBy
+from ..error.refine import RefinedBy, at_nodes, refine
 from ..family.distance import FAR
+from ..family.trained import Trained
+from ..layer.solution import Solution
 from ..support.status import Status
-from .target import Bounds, ErrorTarget
 
 PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come
+_USABLE = [int(status) for status in Status if not status.failed]
 _SHOWN = 20
 
 
@@ -21,7 +25,83 @@ def status_name(code: int) -> str:
 
 def usable(code: int) -> bool:
     """Whether there is an answer that can be used."""
-    return code != PENDING and not Status(code).failed
+    return code in _USABLE
+
+
+def usable_codes(codes: np.ndarray) -> np.ndarray:
+    """For each whether there is an answer that can be used."""
+    return np.isin(codes, _USABLE)
+
+
+@dataclass(frozen=True)
+class ErrorTarget:
+    """A bound with every answer; with a `tolerance`, for relative bounds, those that exceed it are
+    named; with `refine` they are refined first."""
+
+    tolerance: float | None = None
+    refine: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None and not (np.isfinite(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be a positive number; found {self.tolerance!r}.")
+        if self.refine and self.tolerance is None:
+            raise ValueError("to refine answers, say how good they must be: give a tolerance.")
+
+    def violation(self, relative: float) -> str:
+        """What is wrong with an answer of that bound; "" for nothing."""
+        if self.tolerance is None or not relative > self.tolerance:
+            return ""
+        after = " after refinement" if self.refine else ""
+        return f"its relative bound{after}, {relative:.3g}, exceeds the tolerance {self.tolerance:g}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """For each φ the bound of ‖v − u‖ and of ‖v − u‖ / ‖u‖, and how it was refined (`RefinedBy`); NaN,
+    and `NOTHING`, for a φ that was rejected."""
+
+    absolute: np.ndarray
+    relative: np.ndarray
+    refined_by: np.ndarray
+
+    def of(self, count: int, rejected: np.ndarray) -> "Bounds":
+        """Those of the first φ, without numbers for the ones that were rejected."""
+        blank = lambda values, no: np.where(rejected, no, values[:count])
+        return Bounds(
+            blank(self.absolute, np.nan),
+            blank(self.relative, np.nan),
+            blank(self.refined_by, int(RefinedBy.NOTHING)).astype(np.int8),
+        )
+
+
+def check_bounds(
+    trained: Trained, solution: Solution, target: ErrorTarget, nodes: Any, good: list[int]
+) -> tuple[Bounds, dict[int, Solution]]:
+    """The bounds of a batch, and the solutions of the φ whose answers were refined.
+
+    `nodes` are its values at the nodes of a grid that φ is on; `good` the places of φ that count.
+    """
+    if nodes is not None:
+        solution = at_nodes(solution, nodes)
+    found = trained.bound(solution, throw=False)
+    better: dict[int, Solution] = {}
+    refined_by = np.zeros(len(found.relative), np.int8)
+    if target.refine and target.tolerance is not None:
+        counts = np.isin(np.arange(len(refined_by)), good)
+        known = eqx.tree_at(lambda b: b.relative, found, np.where(counts, found.relative, 0.0))
+        refined = refine(trained, solution, target.tolerance, known=known)
+        found, better, refined_by = refined.bound, refined.better, refined.codes
+    return Bounds(np.asarray(found.bound), np.asarray(found.relative), refined_by), better
+
+
+def norm_of(trained: Trained) -> str:
+    """The norm that bounds speak of, in words."""
+    return trained.family.norm
+
+
+def kind_of(trained: Trained) -> str:
+    """Whether errors are bounded by a proof, "bound", or estimated, "estimate"."""
+    return "estimate" if trained.family.bound is None else "bound"
 
 
 @dataclass
@@ -92,11 +172,12 @@ class StreamSummary:
     ) -> None:
         if self.bounds is not None and bounds is not None:
             self.bounds.add(start, bounds)
-        self.statuses.update(status_name(int(code)) for code in codes)
-        for place in np.flatnonzero([not usable(int(code)) for code in codes]):
-            self.bad_count += 1
-            if len(self.bad) < _SHOWN:
-                self.bad.append({"number": start + int(place), "why": messages[place]})
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self.statuses[status_name(int(code))] += int(count)
+        bad = np.flatnonzero(~usable_codes(codes))
+        self.bad_count += len(bad)
+        for place in bad[: max(0, _SHOWN - len(self.bad))]:
+            self.bad.append({"number": start + int(place), "why": messages[place]})
         known = distances[np.isfinite(distances)]
         self.far += int((known > FAR).sum())
         self.farthest = max(self.farthest, float(known.max(initial=0.0)))

@@ -13,7 +13,7 @@ from ...error.record import ErrorBound
 from ...family import checks
 from ...family.family import Family, Reported, with_counts
 from ...family.fields import periodic_field
-from ...family.noise import normals
+from ...family.noise import normals_of
 from ...family.preset import Preset
 from ...layer.solution import Solution
 from ...state.condition import Fit
@@ -99,8 +99,8 @@ class Burgers(Family):
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
         """u₀ number start … start + count − 1 of a seed; the same on every machine."""
         checks.require_count(count)
-        noise = [normals(seed, start + k, (2, self.modes)) for k in range(count)]
-        return np.asarray(self._initial_values(np.stack(noise)))
+        noise = normals_of(seed, range(start, start + count), (2, self.modes))
+        return np.asarray(self._initial_values(noise))
 
     def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
         """One u₀ from a JAX key."""

@@ -14,7 +14,7 @@ from ...error.record import ErrorBound
 from ...family import checks
 from ...family.family import Family, Reported, with_counts
 from ...family.fields import squared_exponential_field, squared_exponential_modes
-from ...family.noise import normals
+from ...family.noise import normals_of
 from ...family.preset import Preset
 from ...layer.solution import Solution
 from ...state.condition import Condition, Fit
@@ -114,8 +114,7 @@ class Convection(Family):
         """β number start … start + count − 1 of a seed; the same on every machine."""
         checks.require_count(count)
         shape = (2, squared_exponential_modes(self.length))
-        noise = [normals(seed, start + k, shape) for k in range(count)]
-        return np.asarray(self._speeds(np.stack(noise)))
+        return np.asarray(self._speeds(normals_of(seed, range(start, start + count), shape)))
 
     def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
         """One β from a JAX key."""

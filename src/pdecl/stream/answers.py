@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from ..family import SPLITS
 from ..family import phi as phis
@@ -16,6 +17,7 @@ from ..family.experiment import family_of
 from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
+from ..parallel.devices import mesh_of, over_devices, placed
 from ..reduced import Compiled
 from ..reduced.validation import Batch, count_of, validate
 from ..state.problem import Problem
@@ -87,9 +89,13 @@ class Predictor:
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         good, messages = validate(self.family, self.shape, batch)
-        phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        mesh = mesh_of(jax.local_devices(), "solve")
+        together = -(-self.batch // mesh.size) * mesh.size
+        phi = phis.stack([good.get(place, self.stand_in) for place in range(together)])
         side = self.family.grid_of(phi) if self.target is not None else None
-        found = jax.device_get(_answer(self.ask, phi, side))
+        if mesh.size > 1:
+            phi = placed(phi, mesh)
+        found = jax.device_get(_answer(self.ask, phi, side, mesh if mesh.size > 1 else None))
         count = count_of(batch)
         rejected = np.asarray([place not in good for place in range(count)])
         bounds = None
@@ -139,10 +145,12 @@ class Predictor:
 
 
 @eqx.filter_jit
-def _answer(ask: LayerQuery | CompiledQuery, phi: Any, side: int | None) -> dict[str, Any]:
-    """All about a batch. With `side` also u at the nodes of φ's grid, with this many nodes a side, for
-    which the network need not run again here."""
-    outcome, values, nodes = ask(phi, side)
+def _answer(
+    ask: LayerQuery | CompiledQuery, phi: Any, side: int | None, mesh: Mesh | None = None
+) -> dict[str, Any]:
+    """All about a batch, which is split over the devices of a mesh. With `side` also u at the nodes of
+    φ's grid, with this many nodes a side, for which the network need not run again here."""
+    outcome, values, nodes = over_devices(lambda ask, phi: ask(phi, side), mesh, ask, phi)
     return {"values": values, "nodes": nodes, **outcome}
 
 

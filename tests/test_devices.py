@@ -15,7 +15,7 @@ import pytest
 from several_devices import decay, functions, train
 
 import pdecl
-from pdecl.parallel.devices import mesh_of_batch
+from pdecl.parallel.devices import mesh_of, mesh_of_batch
 
 SCRIPT = Path(__file__).parent / "several_devices.py"
 DEVICES = 4
@@ -168,9 +168,9 @@ def test_no_process_outlives_another(tmp_path, how):
 def test_devices_that_cannot_be_meant():
     one = jax.devices()[0]
     with pytest.raises(TypeError, match=r"devices` must be a sequence of JAX's devices.*found the text"):
-        train("cpu")
+        mesh_of("cpu", "fit")
     with pytest.raises(TypeError, match=r"found the number 2 in it"):
-        train([2])
+        mesh_of([2], "fit")
     with pytest.raises(ValueError, match=r"`devices` is empty"):
         train([])
     with pytest.raises(ValueError, match=r"names a device twice"):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, overload
 
 import equinox as eqx
@@ -208,10 +208,9 @@ def _solve_on(mesh: Mesh, given: _Given, phi: Any) -> Outcome:
 
 
 @eqx.filter_jit
-def _solve_all_on(mesh: Mesh, others: Any, phis: Any) -> Outcome:
-    return over_devices(
-        lambda others, phis: jax.vmap(partial(_solve, *others))(phis), mesh, others, phis
-    )
+def _solve_all_on(mesh: Mesh, given: _Given, phis: Any) -> Outcome:
+    each = lambda given, phis: jax.vmap(lambda phi: _solve(given, phi))(phis)
+    return over_devices(each, mesh, given, phis)
 
 
 @eqx.filter_jit

@@ -22,7 +22,7 @@ PHI = "phi"
 Devices = Sequence[jax.Device] | Mesh
 
 
-def mesh_of(devices: Devices, where: str) -> Mesh:
+def mesh_of(devices: Any, where: str) -> Mesh:
     """The devices as a mesh of one axis of φ, whatever axes they came with; or a clear error."""
     listed = devices.devices.ravel().tolist() if isinstance(devices, Mesh) else devices
     if isinstance(listed, str) or not isinstance(listed, Sequence):

@@ -33,7 +33,7 @@ def start(*arguments, flags="", command=(str(SCRIPT),), **options):
     )  # fmt: skip
 
 
-def words(process, seconds=240):
+def words(process, seconds=500):
     """Its status, and what it wrote. It must end by itself."""
     try:
         out, err = process.communicate(timeout=seconds)
@@ -96,7 +96,7 @@ def test_two_processes_and_one_that_is_killed(simulated, tmp_path):
         assert time.monotonic() < until
         time.sleep(0.02)
     second.kill()
-    status, _, err = words(first, 60)
+    status, _, err = words(first)
     assert status == 3
     assert "was not done by all 2 processes: another one has ended" in err
     words(second)
@@ -112,7 +112,7 @@ def test_two_processes_and_one_that_is_killed(simulated, tmp_path):
 
 def test_processes_that_differ_are_told_apart(tmp_path):
     for number, process in enumerate(both(tmp_path / "none", words=("one", "other"))):
-        status, out, err = words(process, 60)
+        status, out, err = words(process)
         assert status == 3
         assert 'the word is "one" in process 0 and "other" in process 1' in err, number
         assert not out
@@ -143,7 +143,7 @@ def children(process):
 @pytest.mark.parametrize("how", ["a child is killed", "the command is ended", "the command is killed"])
 def test_no_process_outlives_another(tmp_path, how):
     process = command("--out", tmp_path / "run", "--processes", 2)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while len(children(process)) < 2:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -152,14 +152,14 @@ def test_no_process_outlives_another(tmp_path, how):
         os.kill(started[1], signal.SIGKILL)
     else:
         process.send_signal(signal.SIGTERM if how == "the command is ended" else signal.SIGKILL)
-    status, _, err = words(process, 60)
+    status, _, err = words(process)
     if how == "a child is killed":
         assert status == 2
         assert "process 1 of 2 was ended by SIGKILL (is the memory full?), and the others were" in err
     elif how == "the command is ended":
         assert status == 143
         assert err.count("interrupted. The same command goes on from its last checkpoint") == 1
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while any(Path(f"/proc/{number}/cmdline").exists() for number in started):
         assert time.monotonic() < until
         time.sleep(0.05)

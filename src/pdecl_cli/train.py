@@ -129,10 +129,13 @@ def train(
     with together(distributed, lambda: {"the problem": _stated(problem)}), explaining():
         from pdecl.family import resolve
         from pdecl.family.presets import preset
+        from pdecl.parallel.processes import launched
         from pdecl.reduced.train import why_not
         from pdecl.report.runs import folder_name, train_reduced
         from pdecl.report.runs import train as train_run
 
+        if launched() and not distributed:
+            say("several processes:", "each trains by itself; with --distributed they train together.")
         family, given = resolve(problem), {k: v for k, v in overrides.items() if v is not None}
         asked = name is not None or bool(given) or bool(seed) or seconds is not None
         plain = family.reduced and method == "hard" and not asked

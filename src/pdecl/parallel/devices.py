@@ -5,6 +5,7 @@ loops of single LAPACK calls, of which CPU programs are made (`layer/batching.py
 when all of a batch are done would make a partitioner gather the batch, or ask all devices in each turn.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -167,6 +168,24 @@ def share(tree: Any, mesh: Mesh | None) -> Any:
         return jax.lax.dynamic_slice_in_dim(leaf, number * count, count)
 
     return jax.tree.map(part, tree)
+
+
+def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
+    """Inside `split`: arrays with a row for each point, by a function that is the same on every device.
+    Each takes a part of the points, and gets from the others what they found at theirs."""
+    count = -(-len(coords) // mesh.size)
+    rest = jnp.broadcast_to(coords[-1:], (count * mesh.size - len(coords), coords.shape[1]))
+    start = jax.lax.axis_index(PHI) * count
+    mine = function(jax.lax.dynamic_slice_in_dim(jnp.concatenate([coords, rest]), start, count))
+    leaves, structure = jax.tree.flatten(mine)
+    rows = jnp.concatenate([leaf.reshape(count, -1) for leaf in leaves], axis=1)
+    every = jax.lax.all_gather(rows, PHI, tiled=True)[: len(coords)]
+    ends = np.cumsum([math.prod(leaf.shape[1:]) for leaf in leaves])
+    found = [
+        part.reshape(len(coords), *leaf.shape[1:]).astype(leaf.dtype)
+        for part, leaf in zip(jnp.split(every, ends[:-1], axis=1), leaves, strict=True)
+    ]
+    return jax.tree.unflatten(structure, found)
 
 
 def averaged(tree: Any, mesh: Mesh | None) -> Any:

@@ -19,8 +19,8 @@ _T = TypeVar("_T")
 # Seconds: until a process that is silent counts as dead, that processes wait for each other at the start
 # and the end, and that others wait for what the first one does alone.
 HEARTBEAT, START, END, ALONE = 60, 120, 30, 3600
-# What a launcher that JAX knows says of itself: how many processes it has started.
-_LAUNCHERS = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+# What launchers say: how many processes they have started, and which of them this is.
+_LAUNCHERS = (("SLURM_NTASKS", "SLURM_PROCID"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
 _numbers = count()
 
 
@@ -33,9 +33,12 @@ class LostProcess(ProcessError):
 
 
 def launched() -> bool:
-    """Whether a launcher (Slurm, Open MPI) has started several processes, this one among them."""
-    step = "SLURM_STEP_ID" in os.environ or "SLURM_NTASKS" not in os.environ
-    return step and any(os.environ.get(name, "1") not in ("", "1") for name in _LAUNCHERS)
+    """Whether a launcher (Slurm's srun, Open MPI) has started several processes, this one first."""
+    return any(
+        int(os.environ.get(count, 1)) > 1 and os.environ.get(number) == "0"
+        for count, number in _LAUNCHERS
+        if "SLURM" not in count or "SLURM_STEP_NODELIST" in os.environ  # not in the script itself
+    )
 
 
 def join(

@@ -17,6 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..basis import basis as bases
 from ..basis.networks import InSingle
+from ..basis.shared import Shared, may_share
 from ..layer.solve import complete, require_precision, sizes_of
 from ..layer.solvers import GaussNewton, LinearSolver
 from ..parallel.devices import (
@@ -297,12 +298,16 @@ def make_step(
         first = jax.tree.map(lambda leaf: leaf[0], phi)
         size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
         points, fresh = problem.draw(size, points_key), loss_problem.draw(size, fresh_key)
+        # Of a direct solver's loops none evaluates functions: each device takes its own number of turns.
+        together = mesh is not None and mesh.size > 1 and (method == "soft" or solver.linear.direct)
+        together = together and may_share(problem, eqx.combine(parameters, rest), first)
         if include_collocation or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
         def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
             basis = eqx.combine(parameters, rest)
             basis = InSingle(basis) if single else basis
+            basis = Shared(basis, mesh) if together and mesh is not None else basis
 
             def of_phi(phi: Any) -> tuple[Array, Array]:
                 if method == "soft":

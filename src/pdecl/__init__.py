@@ -17,6 +17,7 @@ from .family.trained import Trained as Trained
 from .layer.solution import Solution as Solution
 from .layer.solve import predict as predict
 from .layer.solve import solve as solve
+from .parallel.processes import ProcessError as ProcessError
 from .reduced import Compiled as Compiled
 from .reduced import compile as compile
 from .reduced import fit as fit

@@ -62,13 +62,15 @@ def say(first: str, message: str) -> None:
 @contextmanager
 def explaining() -> Iterator[None]:
     """Turns the errors a user can do something about into messages without a traceback."""
-    from pdecl import CheckpointError, SolveError
+    from pdecl import CheckpointError, ProcessError, SolveError
     from pdecl.family.dataset import DatasetError
 
     try:
         yield
     except (ValueError, OSError, DatasetError, CheckpointError, SolveError) as error:
         stop(str(error))
+    except ProcessError:
+        raise  # `processes.together` says it in one place
     except MemoryError as error:
         stop(_TOO_MUCH.format(error))
     except RuntimeError as error:  # XLA's, which has no kind of its own for this

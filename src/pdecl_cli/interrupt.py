@@ -40,7 +40,12 @@ class _Command:
     """What the command that runs would say if it were interrupted now, and whether it is a process of
     its own, which ends without clean-up then: XLA would first finish what it has begun."""
 
-    words, alone = "", False
+    words, alone, quiet = "", False, False
+
+
+def silent() -> None:
+    """Says nothing when it is interrupted: another process of the command does."""
+    _Command.quiet = True
 
 
 def resumes(words: str) -> None:
@@ -58,7 +63,8 @@ def interruptible(command: Callable[_P, None]) -> Callable[_P, None]:
             try:
                 command(*arguments, **options)
             except Interrupted as interrupted:
-                typer.echo(_sentence(), err=True)
+                if not _Command.quiet:
+                    typer.echo(_sentence(), err=True)
                 status = STATUS[interrupted.number]
                 if _Command.alone:
                     _leave(status)
@@ -126,7 +132,7 @@ def _end(status: int) -> NoReturn:
     """Ends the process from beside its main thread, which may hold the locks of its output."""
     show_cursor = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides it
     with suppress(OSError):
-        os.write(2, f"{show_cursor}{_sentence()}\n".encode())
+        os.write(2, b"" if _Command.quiet else f"{show_cursor}{_sentence()}\n".encode())
     os._exit(status)
 
 

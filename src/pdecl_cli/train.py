@@ -1,5 +1,8 @@
 """`pdecl train`: an experiment into a run's folder."""
 
+import hashlib
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +11,7 @@ import typer
 from .common import Cache, Json, Stated, TestCount, explaining, print_json, print_rows, say, stop
 from .evaluate import measured
 from .interrupt import resumes
+from .processes import start, together
 
 if TYPE_CHECKING:
     from pdecl.report.runs import Run
@@ -68,6 +72,22 @@ def train(
     budget: Annotated[
         float | None, typer.Option(min=0, help="Without a network: seconds, 300 by default.")
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Train in this many processes of this machine, which share its cores and split the φ "
+            "of each batch.",
+        ),
+    ] = None,
+    distributed: Annotated[
+        bool,
+        typer.Option(
+            "--distributed",
+            help="This is one of several processes that train together, started by srun, mpirun or "
+            "Kubernetes.",
+        ),
+    ] = False,
     count: TestCount = None,
     cache: Cache = Path("runs/data"),
     as_json: Json = False,
@@ -98,16 +118,32 @@ def train(
         "steps": steps, "batch": batch, "rate": rate, "size": size, "width": width, "depth": depth,
         "creased": creased, "grid": grid, "single": single, "optimiser": optimiser, "kind": network,
     }  # fmt: skip
-    with explaining():
+    if processes is not None and distributed:
+        stop(
+            "give --processes, to start them here, or --distributed, where something else has, not both"
+        )
+    if processes is not None:
+        resumes("The same command goes on from its last checkpoint, if it has one.")
+        start(sys.argv[1:], processes)
+        return
+    with together(distributed, lambda: {"the problem": _stated(problem)}), explaining():
         from pdecl.family import resolve
         from pdecl.family.presets import preset
+        from pdecl.parallel.processes import launched
         from pdecl.reduced.train import why_not
         from pdecl.report.runs import folder_name, train_reduced
         from pdecl.report.runs import train as train_run
 
+        if launched() and not distributed:
+            say("several processes:", "each trains by itself; with --distributed they train together.")
         family, given = resolve(problem), {k: v for k, v in overrides.items() if v is not None}
         asked = name is not None or bool(given) or bool(seed) or seconds is not None
         plain = family.reduced and method == "hard" and not asked
+        if plain and distributed:
+            stop(
+                "several processes train a network together; without one, as this problem is trained by "
+                "default, a single process does. Name --steps, say, or leave --processes out."
+            )
         why = why_not(family) if plain else None
         if why is not None:
             say("a network is trained:", why)
@@ -131,7 +167,25 @@ def train(
             experiment, folder, cache=cache, count=count, progress=not as_json, word=problem,
             seconds=seconds,
         )  # fmt: skip
-    print_json(summary(run)) if as_json else show(summary(run))
+        print_json(summary(run)) if as_json else show(summary(run))
+
+
+def _stated(problem: str) -> str:
+    """A digest of what a problem's file states, to be compared between processes."""
+    from pdecl.family import resolve
+    from pdecl.family.identity import identity
+
+    stated = json.dumps(_rounded(identity(resolve(problem).problem())), sort_keys=True)
+    return hashlib.sha256(stated.encode()).hexdigest()[:12]
+
+
+def _rounded(value: Any) -> Any:
+    """Processors differ in the last digits."""
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def summary(run: "Run") -> dict[str, Any]:

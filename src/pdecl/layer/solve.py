@@ -9,10 +9,12 @@ from typing import Any, overload
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..adaptive import Adaptive, Traced, solve_to_tolerance
 from ..basis import basis as bases
+from ..parallel.devices import mesh_in_vmap, over_devices
 from ..state.condition import require_limit
 from ..state.points import Points
 from ..state.problem import Problem, require_problem
@@ -28,6 +30,11 @@ from .system import build
 
 # Seconds for a solve to a tolerance.
 BUDGET = 600.0
+
+# What a solve is made of beside φ: problem, basis, points, fresh points, solver, start, residual limit.
+_Given = tuple[
+    Problem, Any, tuple[Points, ...], tuple[Points, ...] | None, GaussNewton, Array | None, Array | None
+]
 
 
 @overload
@@ -84,7 +91,8 @@ def solve(
     - `basis`: N functions: any callable `basis(x, phi)` that returns their values at a point, such as
       those in `pdecl.nn`.
     - `phi`: the problem's parameter. For many: `jax.vmap(lambda phi: solve(problem, basis, phi))(phis)`,
-      in which what does not depend on φ is evaluated once for all.
+      in which what does not depend on φ is evaluated once for all. φ that are split over devices, by
+      `jax.device_put(phis, NamedSharding(mesh, PartitionSpec("phi")))`, are solved for where they are.
     - `solver`: a linear solver (`Cholesky()`, the default, `QR()`, `CG()`, `GMRES()`,
       `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
       problem is linear is found out; affine ones need one linear solve.
@@ -133,7 +141,9 @@ def solve(
     if residual_limit is not None:
         fresh, limit = cast(problem.fresh(size()), dtype), jnp.asarray(residual_limit)
     begun = time.perf_counter()
-    found = _solve(problem, basis, phi, points, fresh, complete(solver), initial, limit)
+    given = (problem, basis, points, fresh, complete(solver), initial, limit)
+    mesh = None if _is_traced(given) else mesh_in_vmap(phi)
+    found = _solve(given, phi) if mesh is None else _solve_on(mesh, given, phi)
     solution = Solution(Given.of(problem, basis, points), phi, **vars(found))
     if not throw:
         return solution
@@ -181,17 +191,34 @@ def _placed(
     return cast(phi, dtype), cast(points, dtype), size
 
 
+def _is_traced(tree: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def _solve_on(mesh: Mesh, given: _Given, phi: Any) -> Outcome:
+    """Inside `vmap` over φ that are split over devices: each solves for its own, and asks no other."""
+
+    @jax.custom_batching.custom_vmap
+    def one(phi: Any) -> Outcome:
+        return _solve(given, phi)
+
+    @one.def_vmap
+    def batch(size: int, in_batched: Any, phis: Any) -> tuple[Outcome, Any]:
+        found = _solve_all_on(mesh, given, phis)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return one(phi)
+
+
 @eqx.filter_jit
-def _solve(
-    problem: Problem,
-    basis: Any,
-    phi: Any,
-    points: tuple[Points, ...],
-    fresh: tuple[Points, ...] | None,
-    solver: GaussNewton,
-    initial: Array | None,
-    limit: Float[Array, ""] | None,
-) -> Outcome:
+def _solve_all_on(mesh: Mesh, given: _Given, phis: Any) -> Outcome:
+    each = lambda given, phis: jax.vmap(lambda phi: _solve(given, phi))(phis)
+    return over_devices(each, mesh, given, phis)
+
+
+@eqx.filter_jit
+def _solve(given: _Given, phi: Any) -> Outcome:
+    problem, basis, points, fresh, solver, initial, limit = given
     # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
     with jax.default_matmul_precision("highest"):
         hold = solver.linear.direct

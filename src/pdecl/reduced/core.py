@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from ..layer.implicit import constant
@@ -13,6 +14,7 @@ from ..layer.layer import Outcome, weights_of
 from ..layer.residual import relative_residuals
 from ..layer.solvers import GaussNewton
 from ..layer.system import System
+from ..parallel.devices import over_devices
 from .crease import Crease
 from .forms import Held, Rows, Values
 from .online import Iterate, Rules, first_iterate, fitted, iterated
@@ -128,9 +130,9 @@ class Core(Rows):
 
 
 @eqx.filter_jit
-def answer(core: Core, phi: Any, batch: bool) -> Found:
-    """The compiled function: one φ, or a batch of them."""
-    return answer_all(core, phi) if batch else core.one(phi)
+def answer(core: Core, phi: Any, batch: bool, mesh: Mesh | None = None) -> Found:
+    """The compiled function: one φ, or a batch of them, which a mesh may hold the parts of."""
+    return over_devices(answer_all, mesh, core, phi) if batch else core.one(phi)
 
 
 def answer_all(core: Core, phi: Any) -> Found:

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from ..adaptive import solve_to_tolerance
@@ -21,6 +22,7 @@ from ..family.metrics import Summary
 from ..family.phi import shape_of
 from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
+from ..parallel.devices import mesh_of_batch, placed
 from ..state.condition import require_limit
 from ..state.points import is_concrete
 from ..state.problem import Problem, inside
@@ -111,6 +113,7 @@ class Compiled(Summarised):
         why. A φ far outside the training φ is answered, with a warning. `throw=True` raises at the
         first failure, a ValueError for a φ that is rejected; the default for one φ. A condition whose
         relative residual at the chosen points exceeds `residual_limit` does not hold, as in `solve`.
+        φ that are split over devices are solved for where they are.
         """
         require_limit("a compiled solver", residual_limit)
         shapes = _shapes(self.core)
@@ -125,12 +128,14 @@ class Compiled(Summarised):
         if not known:
             check = self.core.problem.check_many if batch else self.core.problem.check
             return self._solution(check(phi), batch, residual_limit)
+        mesh = mesh_of_batch(phi) if batch else None
         phi, rejected = self._validated(phi, batch)
+        phi = phi if mesh is None else placed(phi, mesh)
         rejected = dict(sorted({**rejected, **wrong}.items()))
         if throw and rejected:
             number, why = next(iter(rejected.items()))
             raise ValueError(f"{_which(number, batch)} is rejected: {why}.")
-        solution = self._solution(phi, batch, residual_limit)
+        solution = self._solution(phi, batch, residual_limit, mesh)
         if rejected:
             bad = np.isin(np.arange(np.size(solution.code)), list(rejected)).reshape(solution.code.shape)
             codes = jnp.where(bad, int(Status.REJECTED), solution.code)
@@ -194,8 +199,10 @@ class Compiled(Summarised):
         """One φ, as shapes."""
         return _shapes(self.core)
 
-    def _solution(self, phi: Any, batch: bool, limit: float | None) -> CompiledSolution:
-        found, core = answer(self.core, phi, batch), self.core
+    def _solution(
+        self, phi: Any, batch: bool, limit: float | None, mesh: Mesh | None = None
+    ) -> CompiledSolution:
+        found, core = answer(self.core, phi, batch, mesh), self.core
         values: Any = found.values
         if values is not None and len(core.problem.unknowns) == 1:
             values = values[core.problem.unknowns[0]]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..family import SPLITS, Family, record
@@ -40,6 +41,8 @@ from ..family.experiment import (
     training_solver_of,
 )
 from ..family.trained import Trained
+from ..parallel.devices import mesh_of, require_even
+from ..parallel.processes import by_first, first, first_then_all
 from ..reduced.fit import BUDGET, TOLERANCE
 from ..reduced.load import load
 from ..reduced.train import fit_reduced
@@ -128,13 +131,19 @@ def train(
     - `seconds`: ends the training after this many, if its steps are not done before.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     - `word`: what the user called the problem, a file say, so that the run finds it again.
+
+    The φ of a batch are split over all devices. Where several processes train together all of them call
+    this, and the first one writes.
     """
-    folder = Path(folder)
+    folder, devices = Path(folder), jax.devices()
+    require_even(mesh_of(devices, "train"), experiment.training.batch, "train")
     _require_memory(experiment)
-    claim(folder, experiment, word)
-    log = _Log(folder / "log.txt")
+    by_first(lambda: claim(folder, experiment, word), "looks at the run's folder")
+    log, progress = _Log(folder / "log.txt"), progress and first()
     every = checkpoint_every or max(1, experiment.training.steps // 20)
-    data = standard_data(experiment, cache, count, progress)
+    data = first_then_all(
+        lambda: standard_data(experiment, cache, count, progress), "makes reference solutions"
+    )
     network_key, training_key = keys_of(experiment)
     start = Trained(experiment, basis_of(experiment, network_key))
     log(f"training {experiment.problem}, {experiment.method}, {experiment.training.steps} steps")
@@ -157,19 +166,26 @@ def train(
         checkpoints=Checkpoints(folder / "checkpoints", every),
         progress=progress,
         seconds=seconds,
+        devices=devices if len(devices) > 1 else None,
     )
+    trained = Trained(experiment, basis)
+    by_first(lambda: _finish(trained, history, folder, data, log, progress), "evaluates the network")
+    return read(folder, experiment.family)
+
+
+def _finish(
+    trained: Trained, history: History, folder: Path, data: Dataset, log: "_Log", progress: bool
+) -> None:
     log(
         f"trained {len(history.loss)} steps in {history.seconds[-1]:.1f} s, "
         f"{history.steps_per_second:.3g} steps per second"
     )
-    trained = Trained(experiment, basis)
     trained.save(folder / "model.safetensors")
     history.save(folder / "history.json")
     found = assess(trained, folder, data, progress)
     log("evaluated")
     trained.save(folder / "model.safetensors", about=errors_of(found))
     shutil.rmtree(folder / "checkpoints")
-    return read(folder, experiment.family)
 
 
 def _require_memory(experiment: Experiment) -> None:
@@ -320,6 +336,8 @@ class _Log:
         self.path = path
 
     def __call__(self, message: str) -> None:
+        if not first():
+            return
         with self.path.open("a") as file:
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {message}\n")
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from ..family import SPLITS
 from ..family import phi as phis
@@ -14,6 +15,7 @@ from ..family.experiment import family_of
 from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
+from ..parallel.devices import mesh_of, over_devices, placed
 from ..reduced import Compiled
 from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
@@ -72,6 +74,8 @@ class Predictor:
         self.model, self.trained = model, trained_of(model)
         self.shape, self.query, self.batch, self.target = shape, query, batch, target
         self.residual_limit = residual_limit
+        mesh = mesh_of(jax.local_devices(), "solve")
+        self.mesh = mesh if mesh.size > 1 else None
         self.problem = problem_for(model, shape)
         self.family = family_of(self.trained.experiment, _grid(self.trained, shape))
         some = self.family.sample(SPLITS["train"].seed, 1)
@@ -84,11 +88,19 @@ class Predictor:
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         return self.end(self.begin(batch, start))
 
+    @property
+    def _filled(self) -> int:
+        """How many φ there are in a full batch: as many for each device."""
+        each = 1 if self.mesh is None else self.mesh.size
+        return -(-self.batch // each) * each
+
     def begin(self, batch: Batch, start: int = 0) -> "_Begun":
         """Sets the device to work on a batch, and does not wait for it."""
         phi, good, messages = self._checked(batch)
         side = self.family.grid_of(phi) if self.target is not None else None
-        return _Begun(start, phi, good, messages, _answer(self.ask, phi, side))
+        if self.mesh is not None:
+            phi = placed(phi, self.mesh)
+        return _Begun(start, phi, good, messages, _answer(self.ask, phi, side, self.mesh))
 
     def end(self, begun: "_Begun") -> Answers:
         """What came of it."""
@@ -137,10 +149,10 @@ class Predictor:
     def _checked(self, batch: Batch) -> tuple[Any, np.ndarray, list[str]]:
         """A full batch of φ, which of them are good, and what is wrong with the others."""
         count, whole = count_of(batch), checked_whole(self.family, self.shape, batch)
-        if whole is not None and count == self.batch:
+        if whole is not None and count == self._filled:
             return whole, np.ones(count, bool), [""] * count
         good, messages = validate(self.family, self.shape, batch)
-        phi = phis.stack([good.get(place, self.stand_in) for place in range(self.batch)])
+        phi = phis.stack([good.get(place, self.stand_in) for place in range(self._filled)])
         return phi, np.array([place in good for place in range(count)]), messages
 
     def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
@@ -176,10 +188,12 @@ class _Begun(NamedTuple):
 
 
 @eqx.filter_jit
-def _answer(ask: LayerQuery | CompiledQuery, phi: Any, side: int | None) -> dict[str, Any]:
-    """All about a batch. With `side` also u at the nodes of φ's grid, with this many nodes a side, for
-    which the network need not run again here."""
-    outcome, values, nodes = ask(phi, side)
+def _answer(
+    ask: LayerQuery | CompiledQuery, phi: Any, side: int | None, mesh: Mesh | None = None
+) -> dict[str, Any]:
+    """All about a batch, which is split over the devices of a mesh. With `side` also u at the nodes of
+    φ's grid, with this many nodes a side, for which the network need not run again here."""
+    outcome, values, nodes = over_devices(lambda ask, phi: ask(phi, side), mesh, ask, phi)
     return {"values": values, "nodes": nodes, **outcome}
 
 

@@ -3,6 +3,10 @@
 A checkpoint holds the arrays of the training state in the order of the tree, and notes: the step, the
 history, and a fingerprint of the run (settings, and the name, shape and type of each array). A folder
 whose fingerprint differs belongs to another run; it is left as it is.
+
+Where several processes train together all of them open, save and close at the same steps, in one folder
+that all of them see. How many there are, and how many devices, is not in a checkpoint: it can be resumed
+from with others.
 """
 
 import json
@@ -13,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..parallel.processes import by_first
 from .history import History
 
 _MARK, _KEPT = "pdecl-checkpoints.json", 2
@@ -41,7 +46,12 @@ class Checkpoints:
         That of the last checkpoint, or the given one where there is none.
         """
         self._fingerprint = {"settings": settings, "arrays": _describe(state)}
-        self._claim()
+        by_first(self._claim, "looks at the folder of checkpoints")
+        if not (self.folder / _MARK).exists():
+            raise CheckpointError(
+                f"{self.folder} is not seen by process {jax.process_index()}: the processes of a run "
+                "need a folder that all of them see, on a shared file system."
+            )
         import orbax.checkpoint as ocp
 
         options = ocp.CheckpointManagerOptions(max_to_keep=_KEPT, create=True)
@@ -74,8 +84,10 @@ class Checkpoints:
             return
         import orbax.checkpoint as ocp
 
-        # Copied now: the training goes on while it is written.
-        arrays = {_name(i): np.array(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        # Copied now: the training goes on while it is written. Of what all processes hold each writes
+        # a part.
+        copied = lambda leaf: np.array(leaf) if leaf.is_fully_addressable else leaf
+        arrays = {_name(i): copied(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
         with self._explain(step):
             if self._manager.latest_step() == step:
                 return
@@ -86,6 +98,10 @@ class Checkpoints:
                     notes=ocp.args.JsonSave({"history": history.as_dict()}),
                 ),
             )
+
+    def abandon(self) -> None:
+        """Waits for nothing: another process has ended, and what it has not written never will be."""
+        self._manager = None
 
     def close(self) -> None:
         """Waits until everything is written."""

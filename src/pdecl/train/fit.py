@@ -12,12 +12,29 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, PRNGKeyArray
 
 from ..basis import basis as bases
 from ..basis.networks import InSingle
+from ..basis.shared import Shared, may_share
 from ..layer.solve import complete, require_precision, sizes_of
 from ..layer.solvers import GaussNewton, LinearSolver
+from ..parallel.devices import (
+    PHI,
+    Devices,
+    agreed,
+    averaged,
+    gathered,
+    local,
+    mesh_of,
+    replicated,
+    require_all_processes,
+    require_even,
+    share,
+    split,
+)
+from ..parallel.processes import first, lost
 from ..state.dependence import depends
 from ..state.points import Points
 from ..state.problem import Problem, require_problem
@@ -67,6 +84,7 @@ def fit(
     checkpoints: Checkpoints | None = None,
     progress: bool = True,
     seconds: float | None = None,
+    devices: Devices | None = None,
 ) -> tuple[Any, History]:
     """Trains a basis so that its solutions obey the conditions where they were not fitted.
 
@@ -92,6 +110,11 @@ def fit(
       the same weights as one that was not.
     - `seconds`: ends the training after this many, compiling included and metrics not, if its steps are
       not done before. The optimiser's schedule does not know of it.
+    - `devices`: over which the φ of a batch are split, as many on each: a sequence such as
+      `jax.devices()`, or a `jax.sharding.Mesh`. Each holds the whole network, and gradients are
+      averaged. What is drawn, and so the result, does not depend on how many there are, but for
+      rounding. With several processes (`jax.distributed.initialize()`) all call `fit` alike, and all
+      get the result. Without it: JAX's default device.
 
     Returns the trained basis and a `History`. A loss or gradient that is not finite stops the training
     with a `TrainingError` that names φ and the solver's status and holds the state before.
@@ -121,7 +144,11 @@ def fit(
     # An array of weak type becomes a strong one in the first step, and the second would compile again.
     parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
     solver = GaussNewton(restarts=0) if solver is None else complete(solver)
-    step = make_step(rest, optimiser, solver, method, batch, mean, include_collocation, single)
+    mesh = None if devices is None else mesh_of(devices, "fit")
+    if mesh is not None:
+        require_all_processes(mesh, "fit")
+        require_even(mesh, batch, "fit")
+    step = make_step(rest, optimiser, solver, method, batch, mean, include_collocation, single, mesh)
     problems = (problem, loss_problem)
 
     state, done, history = (parameters, optimiser.init(parameters)), 0, History()
@@ -129,18 +156,28 @@ def fit(
         settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
         state, done, history = checkpoints.open(state, settings)
     moments = metric_steps(steps, metrics_count) if metrics is not None else set()
-    whole = lambda: eqx.combine(state[0], rest)
+    if mesh is not None:
+        state, phis, key = replicated((state, phis, key), mesh)
+    whole = lambda: eqx.combine(state[0] if mesh is None else local(state[0]), rest)
 
-    with _training_bar(steps, done, progress) as tell, _closing(checkpoints):
+    with _training_bar(steps, done, progress and first()) as tell, _closing(checkpoints):
         clock = _Clock(history)
         for number in range(done, steps):
-            if seconds is not None and number and clock() >= seconds:
+            if seconds is not None and number and agreed(clock(), mesh) >= seconds:
                 steps = number
                 break
             if number in moments:
                 _observe(metrics, whole(), number, history, clock)
-            state, report = step(state, problems, phis, key, number)
-            if not report.finite:
+            try:
+                state, report = step(state, problems, phis, key, number)
+                finite = bool(report.finite)
+            except jax.errors.JaxRuntimeError as error:
+                if mesh is None or jax.process_count() == 1 or "RESOURCE_EXHAUSTED" in str(error):
+                    raise
+                if checkpoints is not None:
+                    checkpoints.abandon()
+                raise lost(error, f"fit: step {number}") from error
+            if not finite:
                 if checkpoints is not None:
                     checkpoints.save(number, state, history, force=True)
                 raise _failure(number, report, whole(), history)
@@ -224,10 +261,10 @@ def _require_sight(problem: Problem, basis: Any) -> None:
 
 
 class _Report(eqx.Module):
-    loss: Array
-    finite: Array
-    losses: Array
-    codes: Array
+    loss: Any
+    finite: Any
+    losses: Any
+    codes: Any
     phi: Any
 
 
@@ -240,26 +277,37 @@ def make_step(
     mean: str,
     include_collocation: bool,
     single: bool,
+    mesh: Mesh | None = None,
 ) -> Callable[..., tuple[Any, _Report]]:
-    """One optimiser step, compiled: of the state, the problems, φ to draw from, a key and a number."""
+    """One optimiser step, compiled: of the state, the problems, φ to draw from, a key and a number.
 
-    # The problems are arguments: points that they hold would be constants of the program otherwise.
-    @eqx.filter_jit
-    def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+    With a mesh each device draws, solves and differentiates for its share of the batch. A φ is drawn by
+    a key of its number in the whole batch, and points by one key for all.
+    """
+
+    def advance(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
         parameters, memory = state
         problem, loss_problem = problems[0], problems[1] or problems[0]
         energy = any(condition.kind == "Energy" for condition in loss_problem.conditions)
         phi_key, points_key, fresh_key = jr.split(jr.fold_in(key, number), 3)
-        phi = problem.sample(phi_key, batch) if phis is None else _pick(phis, phi_key, batch)
+        if phis is None:
+            assert problem.parameter is not None
+            phi = jax.vmap(problem.parameter)(share(jr.split(phi_key, batch), mesh))
+        else:
+            phi = _pick(phis, phi_key, batch, mesh)
         first = jax.tree.map(lambda leaf: leaf[0], phi)
         size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
         points, fresh = problem.draw(size, points_key), loss_problem.draw(size, fresh_key)
+        # Of a direct solver's loops none evaluates functions: each device takes its own number of turns.
+        together = mesh is not None and mesh.size > 1 and (method == "soft" or solver.linear.direct)
+        together = together and may_share(problem, eqx.combine(parameters, rest), first)
         if include_collocation or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
         def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
             basis = eqx.combine(parameters, rest)
             basis = InSingle(basis) if single else basis
+            basis = Shared(basis, mesh) if together and mesh is not None else basis
 
             def of_phi(phi: Any) -> tuple[Array, Array]:
                 if method == "soft":
@@ -272,11 +320,20 @@ def make_step(
         # On a GPU a product of float32 matrices may otherwise be made of 19-bit numbers.
         with jax.default_matmul_precision("highest"):
             (value, (each, codes)), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
+        value, gradient = averaged((value, gradient), mesh)
         updates, new_memory = optimiser.update(gradient, memory, parameters)
         new = (eqx.apply_updates(parameters, updates), new_memory)
         finite = jnp.isfinite(value) & _is_finite(gradient)
         state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, state)
         return state, _Report(value, finite, each, codes, phi)
+
+    # The problems are arguments: points that they hold would be constants of the program otherwise.
+    @eqx.filter_jit
+    def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+        arrays, static = eqx.partition((state, problems, phis, key, number), eqx.is_array)
+        of_arrays = lambda arrays: advance(*eqx.combine(arrays, static))
+        outputs = "state", _Report("loss", "finite", PHI, PHI, PHI)
+        return split(of_arrays, mesh, ["all"], outputs)(arrays)
 
     return lambda state, problems, phis, key, number: step(
         state, problems, phis, key, jnp.asarray(number)
@@ -287,10 +344,10 @@ def _is_finite(tree: Any) -> Array:
     return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
 
 
-def _pick(phis: Any, key: PRNGKeyArray, batch: int) -> Any:
+def _pick(phis: Any, key: PRNGKeyArray, batch: int, mesh: Mesh | None) -> Any:
     """Different φ of those given."""
     count = jax.tree.leaves(phis)[0].shape[0]
-    chosen = jr.choice(key, count, (batch,), replace=False)
+    chosen = share(jr.choice(key, count, (batch,), replace=False), mesh)
     return jax.tree.map(lambda leaf: leaf[chosen], phis)
 
 
@@ -358,11 +415,12 @@ def _metrics(metrics: Any) -> dict[str, float]:
 
 def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:
     what = "gradient" if np.isfinite(report.loss) else "loss"
-    codes, bad = np.asarray(report.codes), ~np.isfinite(np.asarray(report.losses))
+    found, losses, phis = gathered((report.codes, report.losses, report.phi))
+    codes, bad = np.asarray(found), ~np.isfinite(losses)
     failed = [Status(int(code)).failed for code in codes]
     index = int(np.argmax(bad if bad.any() else failed))
     status = Status(int(codes[index]))
-    phi = jax.tree.map(lambda leaf: np.asarray(leaf[index]), report.phi)
+    phi = jax.tree.map(lambda leaf: np.asarray(leaf[index]), phis)
     at = f" (training step {number}: the {what} is not finite, for φ number {index} of the batch)"
     return TrainingError(
         status if status.failed else Status.NOT_CONVERGED, at, number, phi, basis, history

@@ -1,0 +1,176 @@
+"""Two processes of one core each beside one process of one core: training, and a stream of φ.
+
+Training is Burgers' quick preset, `pdecl train burgers`, in steps a second after the first; two
+processes are `--processes 2`, which split its batches. The stream is `pdecl solve` with a compiled
+solver: one process for all φ, two for half of them each, at the same time, in φ a second after the first
+batch. Both are said as a share of twice the speed of one. Then the losses of a training on four simulated
+devices are compared with those on one.
+
+On a machine with a GPU the same program takes its devices as they are, and says their speed; of one
+device there is no share.
+
+    python benchmarks/devices.py [--steps 60] [--phis 20000] [--out benchmarks/results/devices.json]
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from timing import machine, save
+
+ROUNDS = 3  # of one and two in turns, so that what else the machine does meets both
+COMMAND = [sys.executable, "-m", "pdecl_cli"]
+
+
+def begin(arguments: Iterable[Any], cores: set[int] | None, folder: Path) -> "subprocess.Popen[str]":
+    """A command on some of the cores."""
+    keep = None if cores is None else lambda: os.sched_setaffinity(0, cores)
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, text=True, preexec_fn=keep, cwd=folder
+    )
+
+
+def summaries(started: Sequence["subprocess.Popen[str]"]) -> list[dict[str, Any]]:
+    found = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise SystemExit("a command failed; what it said is above.")
+    return [json.loads(text) for text in found]
+
+
+def training(folder: Path, steps: int, batch: int, cores: list[set[int] | None]) -> float:
+    """Steps a second, in as many processes as there are sets of cores."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    several = ["--processes", len(cores)] if len(cores) > 1 else []
+    words = ["train", "burgers", "--steps", steps, "--batch", batch, "--count", 1, "--json"]
+    # Between steps nothing is measured: metrics are not in the time that a run states.
+    words += ["--out", "run", "--cache", "data", *several]
+    whole = None if None in cores else set().union(*(part or set() for part in cores))
+    return summaries([begin(words, whole, folder)])[0]["steps_per_second"]
+
+
+def stream(folder: Path, phis: int, cores: list[set[int] | None]) -> float:
+    """φ a second of all processes, each of which has an equal share of the φ."""
+    started = []
+    for number, own in enumerate(cores):
+        sample, out = f"{5 + number},{phis // len(cores)}", f"answers-{number}.h5"
+        words = ["solve", "fast.safetensors", "--sample", sample, "--grid", "33,33", "--json"]
+        started.append(begin([*words, "--out", out, "--overwrite"], own, folder))
+    return sum(one["phi_per_second"] for one in summaries(started))
+
+
+def simulated() -> float:
+    """The largest relative difference of the losses on two and on four simulated devices from those on
+    one, of four steps."""
+    code = (
+        "import json, jax, optax, sys; jax.config.update('jax_enable_x64', True)\n"
+        "from pdecl import fit\n"
+        "from pdecl.family.presets import preset\n"
+        "from pdecl.family.experiment import *\n"
+        "one = preset('burgers')\n"
+        "def losses(count):\n"
+        "    network, training = keys_of(one)\n"
+        "    return fit(problem_of(one), basis_of(one, network), optimiser_of(one.training), steps=4,\n"
+        "        key=training, batch=8, phis=training_phis(one), progress=False,\n"
+        "        solver=training_solver_of(one), devices=jax.devices()[:count])[1].loss\n"
+        "print(json.dumps([losses(count) for count in (1, 2, 4)]))"
+    )
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    one, *others = json.loads(done.stdout)
+    return max(abs(a - b) / abs(a) for other in others for a, b in zip(one, other, strict=True))
+
+
+def backend() -> dict[str, Any]:
+    """What JAX finds here, by a process of its own: this one must not hold a GPU that others need."""
+    code = "import json, jax; print(json.dumps([jax.default_backend(), jax.device_count()]))"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    kind, count = json.loads(done.stdout)
+    return {"backend": kind, "devices": count}
+
+
+def compared(name: str, unit: str, speeds: list[list[float]]) -> dict[str, Any]:
+    one, *two = (statistics.median(own) for own in zip(*speeds, strict=True))
+    row: dict[str, Any] = {"what": name, "unit": unit, "one": one}
+    if two:
+        row |= {"two": two[0], "share": two[0] / (2 * one)}
+    return row
+
+
+def said(row: dict[str, Any]) -> str:
+    share = f"{row['two']:.3g} | {row['share']:.2f}" if "two" in row else "– | –"
+    return f"| {row['what']} | {row['one']:.3g} {row['unit']} | {share} |"
+
+
+def page(found: dict[str, Any]) -> str:
+    about = found["machine"]
+    lines = [
+        "# Two processes beside one",
+        "",
+        f"`python benchmarks/devices.py`, on {about['device']}, {found['devices']} device, "
+        f"{about['cores']} cores. Each process has one core; medians of {found['rounds']} rounds in turns.",
+        "",
+        "| | one process | two processes | share of twice the speed |",
+        "| --- | --- | --- | --- |",
+        *map(said, found["rows"]),
+        "",
+        "Losses of four steps of training on two and on four simulated devices differ from those on "
+        f"one by {found['difference']:.1e} at most, relatively.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--phis", type=int, default=20000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", choices=["training", "stream", "simulated"])
+    default = Path(__file__).parent / "results" / "devices.json"
+    parser.add_argument("--out", type=Path, default=default)
+    options = parser.parse_args()
+    found: dict[str, Any] = {**backend(), "rounds": options.rounds, "rows": []}
+    own = sorted(os.sched_getaffinity(0))
+    one, both = [{own[0]}], [{core} for core in own[:2]]
+    ways: list[Any] = [one, both] if found["backend"] == "cpu" and len(own) > 1 else [[None]]
+    wanted = lambda part: options.only in (None, part)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+
+        def row(name: str, unit: str, speed: Any) -> None:
+            speeds = [[speed(cores) for cores in ways] for _ in range(options.rounds)]
+            found["rows"].append(compared(name, unit, speeds))
+            print(said(found["rows"][-1]), flush=True)
+
+        if wanted("training"):
+            for batch in (8, 32):
+                name = f"training Burgers' quick preset, batches of {batch}"
+                row(name, "steps/s", lambda cores, b=batch: training(folder, options.steps, b, cores))
+        if wanted("stream"):
+            words = ["compile", "burgers", "--functions", 96, "--out", "fast.safetensors", "--json"]
+            summaries([begin(words, None, folder)])
+            name = f"a stream of {options.phis:,} φ by a compiled solver"
+            row(name, "φ/s", lambda cores: stream(folder, options.phis, cores))
+    if wanted("simulated"):
+        found["difference"] = simulated()
+        print(f"simulated devices: losses differ by {found['difference']:.1e}", flush=True)
+    found["machine"] = machine()
+    if options.only is None:
+        save(options.out, found)
+        options.out.with_suffix(".md").write_text(page(found))
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    main()

@@ -1,0 +1,1 @@
+"""Several devices and several processes: how a batch of φ is split, and how processes agree."""

@@ -6,6 +6,7 @@
     python benchmarks/families.py --merge FILE FILE ...  such files into the results, and the page
     python benchmarks/families.py --budget 30            less training, to try it
     python benchmarks/families.py bratu --limit 520      ends after that many seconds, whatever it does
+    python benchmarks/families.py bratu --solvers DIR    keeps the compiled solver there, or takes it
 
 Each family is a file of examples/families as a user would write it. Errors are relative L2 errors over a
 grid of space and time, on 50 φ that training has not seen, against a reference made here by another
@@ -205,7 +206,7 @@ def diffusion_sorption() -> Case:
         return found[:, :, -1] if last else found
 
     words = "finite differences of second order, LSODA with banded Jacobian"
-    rival = Rival(words, method, (25, 50, 100, 200, 400, 800))
+    rival = Rival(words, method, (25, 50, 100, 200, 400, 800, 1600, 3200))
     return Case("diffusion–sorption", lines, (rival,), (3e-3, None))
 
 
@@ -422,13 +423,25 @@ def seconds_of(solver: Any, phis: Any, mesh: np.ndarray) -> tuple[float, float]:
         return alone, timed(lambda: np.asarray(asked(phis).values))[1]
 
 
-def measure(name: str, budget: float | None) -> Iterator[dict[str, Any]]:
-    """What is known of a family, step by step: the last is all of it."""
-    case, problem = CASES[name](), problem_in(name)
+def trained(name: str, problem: Any, budget: float | None, kept: Path | None) -> tuple[Any, float]:
+    """The solver of a family, and the seconds of its training."""
+    file = None if kept is None else kept / f"{name}.safetensors"
+    if file is not None and file.is_file():
+        solver = pdecl.load(file, problem)
+        return solver, solver.training["seconds"]
     options: dict[str, Any] = {} if budget is None else {"budget": budget}
     began = time.perf_counter()
     solver = pdecl.fit(problem, progress=False, **options)
     seconds = time.perf_counter() - began
+    if file is not None and not isinstance(solver, Direct):
+        solver.save(file)
+    return solver, seconds
+
+
+def measure(name: str, budget: float | None, kept: Path | None) -> Iterator[dict[str, Any]]:
+    """What is known of a family, step by step: the last is all of it."""
+    case, problem = CASES[name](), problem_in(name)
+    solver, seconds = trained(name, problem, budget, kept)
     print(name, f"trained in {seconds:.0f} s", solver, flush=True)
     draw = jax.vmap(lambda number: problem.parameter(jax.random.fold_in(jax.random.key(SEED), number)))
     phis = jax.tree.map(np.asarray, draw(np.arange(COUNT)))
@@ -556,6 +569,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
     parser.add_argument("--budget", type=float, help="seconds of training")
     parser.add_argument("--limit", type=float, help="seconds after which it ends, whatever it does")
+    parser.add_argument("--solvers", type=Path, help="a folder of compiled solvers, kept or taken")
     parser.add_argument("--out", type=Path, help="a file for these families alone")
     parser.add_argument("--merge", type=Path, nargs="+", default=[], help="files made by --out")
     arguments = parser.parse_args()
@@ -570,7 +584,7 @@ def main() -> None:
         results["cases"] |= json.loads(file.read_text())["cases"]
     names = arguments.names or ([] if arguments.merge else list(CASES))
     for name in names:
-        for known in measure(name, arguments.budget):
+        for known in measure(name, arguments.budget, arguments.solvers):
             results["cases"][name] = known
             write(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if arguments.out is None:

@@ -23,12 +23,8 @@ def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], 
 
     `shape` is that of one φ, as `phi.shape_of` has it."""
     count = count_of(batch)
-    try:
-        checked = family.check(_together(batch, shape))
-        if phis.count(checked) == count and phis.shape_of(phis.take(checked, 0)) == shape:
-            return {place: phis.take(checked, place) for place in range(count)}, [""] * count
-    except (TypeError, ValueError):  # one of them is bad, and which one is seen below
-        pass
+    if (checked := _all_good(family, shape, batch, count)) is not None:
+        return {place: phis.take(checked, place) for place in range(count)}, [""] * count
     good, messages = {}, []
     for place in range(count):
         try:
@@ -38,6 +34,24 @@ def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], 
         except ValueError as error:
             messages.append(str(error).replace(f" ({numbered(np.zeros(1, int))})", ""))
     return good, messages
+
+
+def messages_of(family: Family, shape: Any, batch: Batch) -> list[str]:
+    """The messages of `validate` alone: it takes a batch that is good apart, φ by φ."""
+    count = count_of(batch)
+    good = _all_good(family, shape, batch, count) is not None
+    return [""] * count if good else validate(family, shape, batch)[1]
+
+
+def _all_good(family: Family, shape: Any, batch: Batch, count: int) -> Any:
+    """The batch as the family has it; None where one of them is bad, whichever that is."""
+    try:
+        checked = family.check(_together(batch, shape))
+    except (TypeError, ValueError):
+        return None
+    if phis.count(checked) != count or phis.shape_of(phis.take(checked, 0)) != shape:
+        return None
+    return checked
 
 
 def _together(batch: Batch, shape: Any) -> Any:

@@ -1,6 +1,7 @@
 """From a family to a compiled solver: solutions for φ of its distribution, as few of their modes as
 will do."""
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -41,6 +42,8 @@ _LOOSE = 1e-4  # tolerance of theirs that is made looser, where more of them are
 _USELESS = 3e-2  # an error above which functions are no solver
 _HARD = 24  # φ of a round that the solver is tried on: the hardest of many
 _WORST = 10.0  # times the tolerance may be the largest of their errors
+_ROWS = (2, 3)  # for each function, one after the other
+_BETTER = 0.8  # times an error is one that more functions or rows are worth
 _POINTS = 2000  # that solutions are compared at
 _SIZES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 240, 288, 340)
 
@@ -84,7 +87,10 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
                 break
             _add(problem, draws, phis, solutions, hard, exact)
             before = seconds()
-            made = make(made.functions // len(problem.unknowns) + 1)
+            try:
+                made = make(made.functions // len(problem.unknowns) + 1)
+            except NoBasis:  # the one before serves
+                break
     training |= {"solutions": len(solutions), "seconds": round(seconds(), 1)}
     if np.isfinite(worst):
         training["worst of the hardest φ"] = worst
@@ -272,18 +278,21 @@ def _reduced(
     snapshots: Snapshots, tolerance: float, least: int, over: Callable[[], bool], tell: Tell
 ) -> tuple[Compiled, list[dict[str, Any]]]:
     """The fewest functions, from `least` on, that meet the tolerance on φ left out, or the best in the
-    time."""
+    time. Where functions would do and their rows do not, more rows are tried."""
     best, tried = None, []
     sizes = [size for size in _SIZES if least <= size < snapshots.most] + [snapshots.most]
-    fewest = _fewest(snapshots.weights, len(snapshots.plan.sizes), _OWN * tolerance)
-    for size in [size for size in sizes if fewest is not None and size >= fewest] or sizes[-1:]:
+    unknowns = len(snapshots.plan.sizes)
+    fewest = _fewest(snapshots.weights, unknowns, _OWN * tolerance)
+    enough = [size for size in sizes if fewest is not None and size >= fewest]
+    for size, ratio in itertools.product(enough or sizes[-1:], _ROWS if enough else _ROWS[:1]):
         try:
-            made = assemble(snapshots, size)
+            made = assemble(snapshots, size, points=round(ratio * size * unknowns))
         except TooFewDirections as few:
-            made = assemble(snapshots, few.limit)
-        tried.append({"functions": made.functions, "mean": made.error.mean, "max": made.error.max})
-        tell(None, f"{made.functions} functions, error {made.error.mean:.1e}")
-        if best is None or made.error.mean < best.error.mean:
+            made = assemble(snapshots, few.limit, points=round(ratio * few.limit * unknowns))
+        error = {"mean": made.error.mean, "max": made.error.max}
+        tried.append({"functions": made.functions, "rows": made.rows, **error})
+        tell(None, f"{made.functions} functions, {made.rows} rows, error {made.error.mean:.1e}")
+        if best is None or made.error.mean < _BETTER * best.error.mean:
             best = made
         if made.error.mean <= tolerance or over():
             break

@@ -6,6 +6,7 @@
     python benchmarks/families.py --merge FILE FILE ...  such files into the results, and the page
     python benchmarks/families.py --budget 30            less training, to try it
     python benchmarks/families.py bratu --limit 520      ends after that many seconds, whatever it does
+    python benchmarks/families.py bratu --solvers DIR    keeps the compiled solver there, or takes it
 
 Each family is a file of examples/families as a user would write it. Errors are relative L2 errors over a
 grid of space and time, on 50 φ that training has not seen, against a reference made here by another
@@ -200,13 +201,47 @@ def diffusion_sorption() -> Case:
         values = np.concatenate([np.ones((1, len(lines[1]))), found.y])
         return scipy.interpolate.CubicSpline(np.linspace(0, 1, level + 1), values)(lines[0])
 
-    def method(phis: Any, level: int, last: bool) -> np.ndarray:
-        found = np.stack([one(float(start), level) for start in np.asarray(phis)])
-        return found[:, :, -1] if last else found
+    def collocated(start: float, level: int) -> np.ndarray:
+        _, second, to = chebyshev_nodes(level)
+        slope = 2 * chebyshev.chebval(1.0, chebyshev.chebder(to, 1, axis=0))
+        # u = 1 at 0, and u = −D u_x at 1 says what u is there.
+        back = np.vstack(
+            [np.zeros(level - 1), np.eye(level - 1), -D * slope[1:-1] / (1 + D * slope[-1])]
+        )
+        fixed = np.append(np.eye(level)[0], -D * slope[0] / (1 + D * slope[-1]))
+        A, b = (second @ back)[1:-1], (second @ fixed)[1:-1]
+        factor = (1 - p) / p * rho * k * n
+
+        def parts(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            base = np.maximum(u, 0) + 1e-6
+            R = 1 + factor * base ** (n - 1)
+            return D / R, -D / R**2 * factor * (n - 1) * base ** (n - 2) * (u > 0)
+
+        rate = lambda _, u: parts(u)[0] * (A @ u + b)
+        jacobian = lambda _, u: (found := parts(u))[0][:, None] * A + np.diag(found[1] * (A @ u + b))
+        tight = max(1e-10, 1e-3 / level**2)
+        found = scipy.integrate.solve_ivp(
+            rate, (0, 500), np.full(level - 1, start), "LSODA", t_eval=lines[1], rtol=tight, atol=tight,
+            jac=jacobian,
+        )  # fmt: skip
+        to_line = chebyshev.chebvander(2 * lines[0] - 1, level) @ to
+        return to_line @ (back @ found.y + fixed[:, None])
+
+    def all_of(one: Callable[[float, int], np.ndarray]) -> Method:
+        def method(phis: Any, level: int, last: bool) -> np.ndarray:
+            found = np.stack([one(float(start), level) for start in np.asarray(phis)])
+            return found[:, :, -1] if last else found
+
+        return method
 
     words = "finite differences of second order, LSODA with banded Jacobian"
-    rival = Rival(words, method, (25, 50, 100, 200, 400, 800))
-    return Case("diffusion–sorption", lines, (rival,), (3e-3, None))
+    rivals = (
+        Rival(words, all_of(one), (25, 50, 100, 200, 400, 800, 1600, 3200)),
+        Rival(
+            "collocation at Chebyshev points, LSODA", all_of(collocated), (12, 16, 24, 32, 48, 64, 96)
+        ),
+    )
+    return Case("diffusion–sorption", lines, rivals, (3e-3, None))
 
 
 def chebyshev_nodes(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -422,13 +457,25 @@ def seconds_of(solver: Any, phis: Any, mesh: np.ndarray) -> tuple[float, float]:
         return alone, timed(lambda: np.asarray(asked(phis).values))[1]
 
 
-def measure(name: str, budget: float | None) -> Iterator[dict[str, Any]]:
-    """What is known of a family, step by step: the last is all of it."""
-    case, problem = CASES[name](), problem_in(name)
+def trained(name: str, problem: Any, budget: float | None, kept: Path | None) -> tuple[Any, float]:
+    """The solver of a family, and the seconds of its training."""
+    file = None if kept is None else kept / f"{name}.safetensors"
+    if file is not None and file.is_file():
+        solver = pdecl.load(file, problem)
+        return solver, solver.training["seconds"]
     options: dict[str, Any] = {} if budget is None else {"budget": budget}
     began = time.perf_counter()
     solver = pdecl.fit(problem, progress=False, **options)
     seconds = time.perf_counter() - began
+    if file is not None and not isinstance(solver, Direct):
+        solver.save(file)
+    return solver, seconds
+
+
+def measure(name: str, budget: float | None, kept: Path | None) -> Iterator[dict[str, Any]]:
+    """What is known of a family, step by step: the last is all of it."""
+    case, problem = CASES[name](), problem_in(name)
+    solver, seconds = trained(name, problem, budget, kept)
     print(name, f"trained in {seconds:.0f} s", solver, flush=True)
     draw = jax.vmap(lambda number: problem.parameter(jax.random.fold_in(jax.random.key(SEED), number)))
     phis = jax.tree.map(np.asarray, draw(np.arange(COUNT)))
@@ -556,6 +603,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
     parser.add_argument("--budget", type=float, help="seconds of training")
     parser.add_argument("--limit", type=float, help="seconds after which it ends, whatever it does")
+    parser.add_argument("--solvers", type=Path, help="a folder of compiled solvers, kept or taken")
     parser.add_argument("--out", type=Path, help="a file for these families alone")
     parser.add_argument("--merge", type=Path, nargs="+", default=[], help="files made by --out")
     arguments = parser.parse_args()
@@ -570,7 +618,7 @@ def main() -> None:
         results["cases"] |= json.loads(file.read_text())["cases"]
     names = arguments.names or ([] if arguments.merge else list(CASES))
     for name in names:
-        for known in measure(name, arguments.budget):
+        for known in measure(name, arguments.budget, arguments.solvers):
             results["cases"][name] = known
             write(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if arguments.out is None:

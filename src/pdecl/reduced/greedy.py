@@ -1,6 +1,7 @@
 """Which φ to solve for: a weak greedy choice of those that the solutions so far say least well."""
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -10,9 +11,13 @@ from ..family import SPLITS, Family
 from ..family.phi import stack, take
 from .statistics import PhiStatistics, phi_statistics
 
+if TYPE_CHECKING:
+    from .solver import Compiled
+
 _OF = 8  # draws, of which the hardest is taken
 _PLAIN = 4  # one φ of this many is taken as it is drawn: `take_snapshots` holds these out
 _ROUNDING = 1e-13
+_MANY = 2000  # φ that a compiled solver is asked for
 
 
 class Draws:
@@ -27,15 +32,28 @@ class Draws:
         self._family, self._number = family, 0
         self._hardness: PhiStatistics | None = None
 
+    def plain(self, solved: int) -> bool:
+        """Whether the φ to solve after this many is one as it is drawn."""
+        return solved % _PLAIN == _PLAIN - 1
+
     def next(self, solved: int) -> Any:
         """The φ to solve after this many."""
-        hardness = None if solved % _PLAIN == _PLAIN - 1 else self._hardness
+        hardness = None if self.plain(solved) else self._hardness
         count = 1 if hardness is None else _OF
         phis = self._family.sample(SPLITS["train"].seed, count, self._number)
         self._number += count
         if hardness is None:
             return take(phis, 0)
         return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness.start(phi, 1)[0])(phis))))
+
+    def hardest(self, solver: "Compiled", count: int) -> list[Any]:
+        """Of many φ those whose errors a solver states largest, or that it has no answer for."""
+        phis = self._family.sample(SPLITS["train"].seed, _MANY, self._number)
+        self._number += _MANY
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimates = np.asarray(solver(phis, throw=False).error_estimate)
+        return [take(phis, int(k)) for k in np.argsort(-estimates, kind="stable")[:count]]
 
     def learn(self, phis: list[Any], weights: Float[np.ndarray, "S N"], unknowns: int) -> None:
         """From solutions in orthonormal functions: what each adds to all others, interpolated in φ."""

@@ -33,7 +33,7 @@ from .core import Core, answer
 from .forms import Live
 from .save import save
 from .snapshots import rows_of
-from .validation import listed, validate
+from .validation import listed, messages_of
 
 _NAMED = 5  # the most rejected φ that a warning names
 
@@ -229,7 +229,7 @@ class Compiled(Summarised):
             good &= np.isfinite(leaf.reshape(count, -1)).all(axis=1)
         rejected = {int(n): "it has entries that are NaN or infinite" for n in np.flatnonzero(~good)}
         if family is not None:
-            _, messages = validate(family, shape_of(shapes), whole)
+            messages = messages_of(family, shape_of(shapes), whole)
             rejected |= {n: why for n, why in enumerate(messages) if why and n not in rejected}
         if rejected:
             bad = np.isin(np.arange(count), list(rejected))

@@ -1,12 +1,15 @@
 """From a family to a compiled solver: solutions for φ of its distribution, as few of their modes as
 will do."""
 
+import itertools
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..adaptive import Adaptive, solve_to_tolerance
@@ -37,6 +40,11 @@ _LOOK = (24, 48, 96, 160, 240, 400, 640)  # solutions with which it is seen whet
 _LOOSEST = 3e-3  # tolerance of theirs that is made looser still, where the budget does not allow more
 _LOOSE = 1e-4  # tolerance of theirs that is made looser, where more of them are worth more
 _USELESS = 3e-2  # an error above which functions are no solver
+_HARD = 24  # φ of a round that the solver is tried on: the hardest of many
+_WORST = 10.0  # times the tolerance may be the largest of their errors
+_ROWS = (2, 3)  # for each function, one after the other
+_BETTER = 0.8  # times an error is one that more functions or rows are worth
+_POINTS = 2000  # that solutions are compared at
 _SIZES = (4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 240, 288, 340)
 
 
@@ -52,36 +60,116 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
         raise ValueError(f"fit without a network: {why}; or give a basis and an optimiser.")
     begun = time.perf_counter()
     seconds = lambda: time.perf_counter() - begun
-    problem = all_fitted(family.problem())
+    problem, draws = all_fitted(family.problem()), Draws(family)
     with late_bar("training", progress) as tell:
-        phis, solutions = _solutions(problem, family, tolerance, _SOLVING * budget, tell)
-        solving = seconds()
-        tell(_SOLVING, f"modes of {len(solutions)} solutions")
-        common = Common(solutions)
-        basis, weights = modes(common, [common.vector(one) for one in solutions])
+        phis, solutions = _solutions(problem, draws, tolerance, _SOLVING * budget, tell)
         training: dict[str, Any] = {
             "tolerance": tolerance,
             "solutions": len(solutions),
             "tolerance of solutions": max(one.tolerance for one in solutions),
-            "seconds of solutions": round(solving, 1),
+            "seconds of solutions": round(seconds(), 1),
             "tried": [],
         }
-        left = float(_left_out(weights, len(problem.unknowns))[-1])
-        if left > _USELESS:
-            raise _no_basis(f"{weights.shape[1]} functions leave out {left:.1%}", training)
-        snapshots = take_snapshots(problem, basis, stack(phis), weights=weights)
-        made, tried = _reduced(snapshots, tolerance, lambda: seconds() > budget, tell)
-        training |= {"tried": tried, "seconds": round(seconds(), 1)}
-        if made.error.mean > _USELESS:
-            raise _no_basis(f"{made.functions} functions have errors of {made.error.mean:.1%}", training)
+        over, worst = lambda: seconds() > budget, np.inf
+        make = lambda least: _made(family, problem, phis, solutions, least, training, over, tell)
+        before = seconds()
+        made = make(0)
+        while True:
+            # A round takes about as long as this, and a share of it for the solutions.
+            if seconds() + 1.5 * (seconds() - before) > budget:
+                break
+            hard, exact = _hardest(problem, draws, made, solutions[-1].tolerance, 0.1 * budget, tell)
+            if not hard:
+                break
+            worst = float(_distances(made, hard, exact).max())
+            training["tried"][-1] |= {"worst": worst, "solutions": len(solutions)}
+            if worst <= _WORST * tolerance or over():
+                break
+            _add(problem, draws, phis, solutions, hard, exact)
+            before = seconds()
+            try:
+                made = make(made.functions // len(problem.unknowns) + 1)
+            except NoBasis:  # the one before serves
+                break
+    training |= {"solutions": len(solutions), "seconds": round(seconds(), 1)}
+    if np.isfinite(worst):
+        training["worst of the hardest φ"] = worst
+    return replace(made, training=training)
+
+
+def _made(
+    family: Family, problem: Problem, phis: list[Any], solutions: list[Adaptive], least: int,
+    training: dict[str, Any], over: Callable[[], bool], tell: Tell,
+) -> Compiled:  # fmt: skip
+    """A compiled solver of these solutions, with at least so many functions for each unknown."""
+    tell(None, f"modes of {len(solutions)} solutions")
+    tolerance = training["tolerance"]
+    common = Common(solutions)
+    basis, weights = modes(common, [common.vector(one) for one in solutions])
+    left = float(_left_out(weights, len(problem.unknowns))[-1])
+    if left > _USELESS:
+        raise _no_basis(f"{weights.shape[1]} functions leave out {left:.1%}", training)
+    snapshots = take_snapshots(problem, basis, stack(phis), weights=weights)
+    made, tried = _reduced(snapshots, tolerance, least, over, tell)
+    training["tried"] += tried
+    if made.error.mean > _USELESS:
+        raise _no_basis(f"{made.functions} functions have errors of {made.error.mean:.1%}", training)
     size = next(iter(basis.coefficients.values())).shape[-1]
     experiment = Experiment(
         family, "hard", "default", Network("Modes", size, 0, 0, {"pieces": basis.pieces}),
         Training(0, 1, 0.0, phis=len(solutions)),
     )  # fmt: skip
-    least = float(np.quantile([one.error_estimate for one in solutions], 0.9))
-    calibration = calibrated(snapshots, made.core), least
+    stated = float(np.quantile([one.error_estimate for one in solutions], 0.9))
+    calibration = calibrated(snapshots, made.core), stated
     return replace(made, experiment=experiment, training=training, calibration=calibration)
+
+
+def _hardest(
+    problem: Problem, draws: Draws, made: Compiled, tolerance: float, budget: float, tell: Tell
+) -> tuple[list[Any], list[Adaptive]]:
+    """Fresh φ that the solver says least well, and their solutions, as far as the time allows."""
+    begun, hard, exact = time.perf_counter(), [], []
+    for phi in draws.hardest(made, _HARD):
+        one = _solved(problem, phi, tolerance, budget, False)
+        if one.error_estimate < 10 * tolerance:
+            hard.append(phi)
+            exact.append(one)
+            tell(None, f"{len(exact)} of the hardest φ")
+        if time.perf_counter() - begun > budget:
+            break
+    return hard, exact
+
+
+def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.ndarray:
+    """The relative errors of a solver for these φ; one without an answer."""
+    points = made.core.problem.domain.interior.draw(None, _POINTS).coords
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = made(stack(phis), throw=False)(points)
+    side_by_side = lambda values: np.stack(jax.tree.leaves(values))
+    ours = np.moveaxis(side_by_side(found), 0, 1).reshape(len(phis), -1)
+    truth = np.stack([side_by_side(one(points)).ravel() for one in exact])
+    errors = np.linalg.norm(ours - truth, axis=1) / np.linalg.norm(truth, axis=1)
+    return np.asarray(np.where(np.isfinite(errors), errors, 1.0))
+
+
+def _add(
+    problem: Problem, draws: Draws, phis: list[Any], solutions: list[Adaptive], hard: list[Any],
+    exact: list[Adaptive],
+) -> None:  # fmt: skip
+    """These φ among the others, with every fourth as it is drawn: errors are measured on those."""
+    waiting = list(zip(hard, exact, strict=True))
+    tolerance, budget = solutions[-1].tolerance, 10 * max(one.seconds for one in exact)
+    while waiting:
+        if draws.plain(len(solutions)):
+            phi = draws.next(len(solutions))
+            one = _solved(problem, phi, tolerance, budget, False)
+            if not one.error_estimate < 10 * tolerance:
+                continue
+        else:
+            phi, one = waiting.pop(0)
+        phis.append(phi)
+        solutions.append(one)
 
 
 def _no_basis(why: str, training: dict[str, Any]) -> NoBasis:
@@ -125,12 +213,12 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
 
 
 def _solutions(
-    problem: Problem, family: Family, wanted: float, budget: float, tell: Tell
+    problem: Problem, draws: Draws, wanted: float, budget: float, tell: Tell
 ) -> tuple[list[Any], list[Adaptive]]:
     """φ of the distribution and their solutions, until there are enough or the budget is used up; to a
     looser tolerance where the first of them takes too long."""
     tolerance = _FINER * wanted
-    begun, draws = time.perf_counter(), Draws(family)
+    begun = time.perf_counter()
     phis: list[Any] = []
     found: list[Adaptive] = []
     for number in range(_MOST):
@@ -187,20 +275,24 @@ def _suffice(weights: np.ndarray, unknowns: int, tolerance: float) -> bool:
 
 
 def _reduced(
-    snapshots: Snapshots, tolerance: float, over: Callable[[], bool], tell: Tell
+    snapshots: Snapshots, tolerance: float, least: int, over: Callable[[], bool], tell: Tell
 ) -> tuple[Compiled, list[dict[str, Any]]]:
-    """The fewest functions that meet the tolerance on φ left out, or the best in the time."""
+    """The fewest functions, from `least` on, that meet the tolerance on φ left out, or the best in the
+    time. Where functions would do and their rows do not, more rows are tried."""
     best, tried = None, []
-    sizes = [size for size in _SIZES if size < snapshots.most] + [snapshots.most]
-    fewest = _fewest(snapshots.weights, len(snapshots.plan.sizes), _OWN * tolerance)
-    for size in [size for size in sizes if fewest is not None and size >= fewest] or sizes[-1:]:
+    sizes = [size for size in _SIZES if least <= size < snapshots.most] + [snapshots.most]
+    unknowns = len(snapshots.plan.sizes)
+    fewest = _fewest(snapshots.weights, unknowns, _OWN * tolerance)
+    enough = [size for size in sizes if fewest is not None and size >= fewest]
+    for size, ratio in itertools.product(enough or sizes[-1:], _ROWS if enough else _ROWS[:1]):
         try:
-            made = assemble(snapshots, size)
+            made = assemble(snapshots, size, points=round(ratio * size * unknowns))
         except TooFewDirections as few:
-            made = assemble(snapshots, few.limit)
-        tried.append({"functions": made.functions, "mean": made.error.mean, "max": made.error.max})
-        tell(None, f"{made.functions} functions, error {made.error.mean:.1e}")
-        if best is None or made.error.mean < best.error.mean:
+            made = assemble(snapshots, few.limit, points=round(ratio * few.limit * unknowns))
+        error = {"mean": made.error.mean, "max": made.error.max}
+        tried.append({"functions": made.functions, "rows": made.rows, **error})
+        tell(None, f"{made.functions} functions, {made.rows} rows, error {made.error.mean:.1e}")
+        if best is None or made.error.mean < _BETTER * best.error.mean:
             best = made
         if made.error.mean <= tolerance or over():
             break

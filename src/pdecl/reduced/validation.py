@@ -36,6 +36,12 @@ def validate(family: Family, shape: Any, batch: Batch) -> tuple[dict[int, Any], 
     return good, messages
 
 
+def messages_of(family: Family, shape: Any, batch: Batch) -> list[str]:
+    """The messages of `validate` alone, which takes a batch that is good apart, φ by φ."""
+    good = checked_whole(family, shape, batch) is not None
+    return [""] * count_of(batch) if good else validate(family, shape, batch)[1]
+
+
 def checked_whole(family: Family, shape: Any, batch: Batch) -> Any:
     """A batch of φ that are all good, as the family has them; None if one of them is bad."""
     try:

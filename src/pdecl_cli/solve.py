@@ -44,7 +44,11 @@ def solve(
         str | None, typer.Option(metavar="x,t,xx", help="Also u_x, u_t, u_xx, …")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write here: .h5, .nc, .npz or .mat. Else to standard output.")
+        Path | None,
+        typer.Option(
+            help="Write here: .h5, .nc, .npz or .mat; .vtu, a mesh for ParaView. Else to standard "
+            "output."
+        ),
     ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="φ solved together; more is faster and takes more memory.")
@@ -121,6 +125,8 @@ def solve(
 
     pdecl solve darcy --phi nu.npz --nodes 106 --bound --out quick.h5     u where ν is known
 
+    pdecl solve holes.safetensors --sample 5,3 --out u.vtu      u-0.vtu, u-1.vtu, u-2.vtu for ParaView
+
     pdecl solve burgers-96.safetensors --phi u0.mat --grid 101,101 --out u.h5
 
     pdecl solve burgers --phi u0.mat --tolerance 1e-3 --refine --out u.h5    every bound ≤ 0.1%
@@ -131,6 +137,14 @@ def solve(
         stop("say which φ: --phi FILE, or --sample SEED,COUNT to draw them from the distribution")
     if grid is not None and points is not None:
         stop("give --grid or --points, not both")
+    if out is not None and out.suffix == ".vtu":
+        wrong = {"grid": grid, "points": points, "derivatives": derivatives, "tolerance": tolerance}
+        named = [name for name, value in wrong.items() if value is not None] + ["bound"] * bound
+        if named:
+            stop(
+                f"--{named[0]} does not go with --out {out.name}: a mesh has all unknowns, their first "
+                "derivatives and residuals; write .h5 for the rest"
+            )
     if refine and tolerance is None:
         stop("--refine needs --tolerance: how good must the answers be?")
     if tolerance is not None and not 0 < tolerance < float("inf"):

@@ -21,6 +21,7 @@ from .phi import open_phi as open_phi
 from .query import Query as Query
 from .query import read_points as read_points
 from .results import ResultError as ResultError
+from .single import one_by_one as one_by_one
 from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import require_memory as require_memory

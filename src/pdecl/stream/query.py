@@ -17,7 +17,8 @@ from ..state.problem import Problem
 @dataclass(frozen=True)
 class Query:
     """Coordinates `(n, d)`, what their `columns` are, and how the n values are laid out: `axes` names
-    each axis and its values.
+    each axis and its values. `kept`: of the nodes of a grid those that are inside of a shape, which are
+    asked; values at the others are NaN.
 
     `derivatives` are written as they are read: "x" is u_x, "xx" is u_xx; coordinates with longer names
     have dots between them: "theta.theta".
@@ -29,6 +30,7 @@ class Query:
     order: tuple[int, ...] | None
     derivatives: tuple[str, ...] = ()
     unknowns: tuple[str, ...] = ("u",)
+    kept: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,12 +47,19 @@ class Query:
         if self.order is None:
             return values
         sizes = [self.shape[self.order.index(axis)] for axis in range(len(self.order))]
+        if self.kept is not None:
+            whole = np.full((len(values), int(np.prod(sizes))), np.nan)
+            whole[:, self.kept] = values
+            values = whole
         grid = values.reshape(len(values), *sizes)
         return np.ascontiguousarray(np.transpose(grid, (0, *(1 + axis for axis in self.order))))
 
     def places(self) -> np.ndarray:
         """The coordinates `(n, d)` in the order of the arranged values."""
-        return self.arrange(self.coords.T).reshape(self.coords.shape[1], -1).T
+        if self.order is None:
+            return self.coords
+        grid = np.meshgrid(*self.axes.values(), indexing="ij")
+        return np.stack([grid[list(self.axes).index(name)].ravel() for name in self.columns], axis=1)
 
 
 def on_grid(
@@ -80,9 +89,13 @@ def on_grid(
     lines = [np.linspace(*ends, n) for ends, n in zip(problem.domain.bounds, counts, strict=True)]
     order = tuple(names.index(name) for name in family.solution_dims)
     axes = {names[axis]: lines[axis] for axis in order}
-    coords = np.asarray(problem.domain.mesh(*counts))
+    coords = np.asarray(problem.domain.lattice(*counts))
+    kept = np.flatnonzero(~problem.domain.outside(coords))
+    if not len(kept):
+        raise ValueError("the grid: none of its nodes is inside of the shape; ask for more.")
     wanted = _derivatives(problem, family, derivatives)
-    return Query(names, coords, axes, order, wanted, problem.unknowns)
+    some = None if len(kept) == len(coords) else kept
+    return Query(names, coords[kept], axes, order, wanted, problem.unknowns, some)
 
 
 def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = ()) -> Query:
@@ -94,8 +107,7 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = 
             f"points must have the shape (n, {len(names)}), columns {', '.join(names)}; "
             f"found {coords.shape}."
         )
-    low, high = np.asarray(problem.domain.bounds).T
-    outside = np.flatnonzero(~((coords >= low) & (coords <= high)).all(axis=1))
+    outside = np.flatnonzero(problem.domain.outside(coords))
     if outside.size:
         raise ValueError(
             f"{outside.size} of {len(coords)} points are NaN or outside the domain, the first of them "

@@ -67,6 +67,9 @@ def answer(
         places = (
             None if points is None else streaming.read_points(points, trained.problem().domain.names)
         )
+        if out is not None and out.suffix == ".vtu":
+            _write_meshes(asked, source, out, overwrite, limit, as_json)
+            return
         query = streaming.ask(
             asked, source.shape, grid=nodes_asked, points=places, derivatives=derivatives, reduce=reduce,
             store=store, dtype=dtype,
@@ -118,6 +121,39 @@ def _write_answers(
     if summary.repaired:
         say("[yellow]warning:[/]", f"{summary.repaired} of {here} were damaged, and are solved anew.")
     _complain(summary.totals, f"see status and message in {here}")
+
+
+def _write_meshes(
+    model: Trained | Compiled,
+    source: streaming.Source,
+    out: Path,
+    overwrite: bool,
+    limit: float,
+    as_json: bool,
+) -> None:
+    """A mesh of the domain for each φ, for ParaView: all unknowns, first derivatives, residuals."""
+    totals, began, files = streaming.StreamSummary.begin(None), time.perf_counter(), []
+    name = lambda number: out if source.count == 1 else out.with_stem(f"{out.stem}-{number}")
+    for number, (solution, code, message) in enumerate(streaming.one_by_one(model, source, limit)):
+        path = name(number)
+        if path.exists() and not overwrite:
+            stop(f"{path} is there already: give another --out, or --overwrite")
+        totals.add(number, np.asarray([code]), np.full(1, np.nan), [message], None)
+        if solution is not None:
+            solution.to_vtu(path)
+            files.append(str(path))
+    seconds = time.perf_counter() - began
+    if as_json:
+        print_json({"count": totals.count, "seconds": seconds, "files": files})
+    else:
+        words = files[0] if len(files) == 1 else f"{len(files)} files, {out.stem}-*.vtu"
+        print_rows(
+            ("solved", f"[bold]{totals.count}[/] φ"),
+            ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
+            ("time", f"{seconds:.1f} s"),
+            ("written", words if files else "nothing"),
+        )
+    _complain(totals, "they have no file")
 
 
 def _print_answers(predictor: streaming.Predictor, source: streaming.Source, as_json: bool) -> None:

@@ -59,7 +59,10 @@ def solve(
     ] = "float64",
     out: Annotated[
         Path | None,
-        typer.Option(help="Write here: .h5, .nc, .zarr, .npz or .mat. Else to standard output."),
+        typer.Option(
+            help="Write here: .h5, .nc, .zarr, .npz or .mat; .vtu, a mesh for ParaView. Else to "
+            "standard output."
+        ),
     ] = None,
     compress: Annotated[
         bool, typer.Option("--compress", help="Compress HDF5 when it is complete. Zarr always is.")
@@ -156,6 +159,8 @@ def solve(
 
     pdecl solve darcy --phi nu.npz --nodes 106 --bound --out quick.h5     u where ν is known
 
+    pdecl solve holes.safetensors --sample 5,3 --out u.vtu      u-0.vtu, u-1.vtu, u-2.vtu for ParaView
+
     pdecl solve burgers-96.safetensors --phi u0.mat --grid 101,101 --out u.h5
 
     pdecl solve burgers-96.safetensors --sample 5,1000000 --store weights --out many.h5     0.8 kB a φ
@@ -178,6 +183,18 @@ def solve(
         stop("--store weights needs --out: ω of every φ is for a file, that pdecl.open reads")
     if shard is not None and out is None:
         stop("--shard needs --out: pieces are files, that pdecl merge joins")
+    if out is not None and out.suffix == ".vtu":
+        wrong = {
+            "grid": grid, "points": points, "derivatives": derivatives, "tolerance": tolerance,
+            "reduce": reduce, "shard": shard, "bound": bound or None, "compress": compress or None,
+            "store": None if store == "values" else store,
+        }  # fmt: skip
+        named = [name for name, value in wrong.items() if value is not None]
+        if named:
+            stop(
+                f"--{named[0]} does not go with --out {out.name}: a mesh has all unknowns, their first "
+                "derivatives and residuals; write .h5 for the rest"
+            )
     if refine and tolerance is None:
         stop("--refine needs --tolerance: how good must the answers be?")
     if tolerance is not None and not 0 < tolerance < float("inf"):

@@ -7,7 +7,7 @@ import pytest
 
 import pdecl
 from pdecl import Fit, Points, Problem, SolveError, Status
-from pdecl.adaptive.cells.elimination import Elimination, dissect
+from pdecl.adaptive.cells.elimination import Elimination, Traces, Tree, dissect
 from pdecl.adaptive.cells.mesh import Mesh
 from pdecl.shapes import (
     Ball,
@@ -182,7 +182,9 @@ def test_elimination_solves_the_least_squares_of_all_rows():
         top += len(block)
     right = np.concatenate(sides)
     x = np.linalg.lstsq(whole, right)[0]
-    found, left = Elimination(dissect(mesh.lows, pairs), blocks, traces).solve(sides)
+    of_traces = [Traces(block[:, own:], [(slice(None), slice(None))]) for block in blocks]
+    tree = Tree(dissect(mesh.lows, pairs), traces)
+    found, left = Elimination(tree, [block[:, :own] for block in blocks], of_traces).solve(sides)
     np.testing.assert_allclose(np.concatenate(found), x[: own * len(mesh)], atol=1e-10)
     assert np.linalg.norm(left) == pytest.approx(np.linalg.norm(whole @ x - right))
 

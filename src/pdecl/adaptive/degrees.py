@@ -57,11 +57,19 @@ class Degrees(Space):
         self._normal: tuple[list[np.ndarray], Normal] | None = None
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
-        out = np.ones((len(coords), 1))
-        for p, line in enumerate(self.lines[u]):
-            x, back = np.unique(coords[:, self.axes[p]], return_inverse=True)
-            out = out * line.table(x, orders[p])[:, self.index[u][:, p]][back]
-        return out
+        lines = [
+            line.table(coords[:, axis], order)
+            for line, axis, order in zip(self.lines[u], self.axes, orders, strict=True)
+        ]
+        # Products of the first coordinates, then of one more: few columns but for the last.
+        index, out = self.index[u], lines[0]
+        known = np.arange(out.shape[1])[:, None]
+        for p in range(1, len(lines)):
+            wanted, back = np.unique(index[:, : p + 1], axis=0, return_inverse=True)
+            rank = {tuple(row): j for j, row in enumerate(known)}
+            parents = [rank[tuple(row[:-1])] for row in wanted]
+            out, known = out[:, parents] * lines[p][:, wanted[:, -1]], wanted
+        return out[:, back.ravel()] if len(lines) > 1 else out[:, index[:, 0]]
 
     def matrices(
         self, slopes: Sequence[np.ndarray], some: Sequence[int] | None = None

@@ -42,6 +42,8 @@ class Inverse:
     solves for each ν/h by itself.
     """
 
+    slopes: list[np.ndarray]  # of the conditions that it was made for
+
     def __init__(
         self,
         matrices: "dict[int, Any] | Callable[[complex], Both]",

@@ -4,15 +4,19 @@ The rows of each condition are divided by the root mean square of their norms. W
 lose, refinement by the rows' own residual makes good; where that is too much, QR is left.
 """
 
+import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_limits
 
 from .inverse import Both, factorise
 
+_LARGE = 500
 _DEPENDENT = 1e-13  # the smallest pivot beside the largest
 
 Block = dict[int, np.ndarray]  # (rows, N), real, by the power of the shift
@@ -24,10 +28,11 @@ class Normal:
 
     def __init__(self, blocks: Sequence[Block]):
         self.blocks = [block for block in blocks if block]
-        self._products = [
-            {(a, b): A.T @ B for a, A in block.items() for b, B in block.items() if a <= b}
-            for block in self.blocks
-        ]
+        with _all_cores(self.blocks):
+            self._products = [
+                {(a, b): A.T @ B for a, A in block.items() for b, B in block.items() if a <= b}
+                for block in self.blocks
+            ]
         self._counts = [len(next(iter(block.values()))) for block in self.blocks]
 
     def __call__(self, shift: complex = 1.0) -> Both:
@@ -40,7 +45,8 @@ class Normal:
         gram /= np.outer(norms, norms)
         rows = np.repeat(weights, self._counts)
         try:
-            factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+            with _all_cores(self.blocks):
+                factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             return self._by_rows(shift, rows)
         if not np.abs(np.diag(factor[0])).min() ** 2 > _DEPENDENT:
@@ -75,6 +81,13 @@ class Normal:
     def _by_rows(self, shift: complex, weights: np.ndarray) -> Both:
         whole = [sum(shift**a * A for a, A in block.items()) for block in self.blocks]
         return factorise(np.concatenate(whole), 1 / np.sqrt(weights))
+
+
+def _all_cores(blocks: list[Block]) -> Any:
+    """Products and factors of large matrices by all cores: a solve keeps to one, which small ones are
+    fastest on."""
+    columns = max((A.shape[1] for block in blocks for A in block.values()), default=0)
+    return threadpool_limits(os.cpu_count(), "blas") if columns > _LARGE else nullcontext()
 
 
 def _product(A: np.ndarray, x: np.ndarray) -> np.ndarray:

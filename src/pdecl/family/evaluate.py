@@ -15,6 +15,7 @@ from ..support.status import Status
 from . import phi as phis
 from .dataset import Dataset
 from .metrics import relative_l2, summarise
+from .nodes import inside_of, values_on, without_outside
 from .trained import Trained, as_fields, nodes_of
 
 
@@ -85,11 +86,11 @@ def evaluate(
     warm = seconds[1 : data.count // together] or [
         _timed(trained, phis.take(data.phi, slice(0, together)))[2]
     ]
-    found = phis.joined(fields)
+    found, inside = phis.joined(fields), _inside(trained, data)
     evaluation = Evaluation(
-        errors=_distances(found, data.solution),
+        errors=_distances(found, data.solution, inside),
         residuals=np.concatenate(residuals),
-        beside={name: _distances(found, other) for name, other in data.companions.items()},
+        beside={name: _distances(found, other, inside) for name, other in data.companions.items()},
         statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
         seconds=float(np.median(warm)),
         reference=data.reference,
@@ -109,14 +110,21 @@ def _answer(trained: Trained, phi: Any) -> tuple[Solution, Any]:
     """The solution and its values on the standard grid."""
     # One φ whose solve fails is counted as such and does not end the evaluation.
     solution = trained.solve(phi, throw=False)
-    nodes = solution.problem.domain.mesh(*nodes_of(trained, phi))
-    return solution, as_fields(trained, phi, solution(nodes))
+    return solution, as_fields(trained, phi, values_on(solution, nodes_of(trained, phi)))
 
 
-def _distances(found: Any, other: Any) -> np.ndarray:
+def _inside(trained: Trained, data: Dataset) -> np.ndarray | None:
+    """Which nodes of the grid are inside of the shape of each φ; None where all are."""
+    inside = inside_of(trained.problem(), data.phi, nodes_of(trained, data.phi))
+    return None if inside is None else as_fields(trained, data.phi, inside)
+
+
+def _distances(found: Any, other: Any, inside: np.ndarray | None) -> np.ndarray:
     """Relative distances, over several unknowns the root of their mean square; infinite where a solve
     gave no numbers."""
-    squares = [_distance(*pair) ** 2 for pair in zip(*map(jax.tree.leaves, (found, other)), strict=True)]
+    within = lambda u: without_outside(u, inside)
+    leaves = ([within(u) for u in jax.tree.leaves(part)] for part in (found, other))
+    squares = [_distance(*pair) ** 2 for pair in zip(*leaves, strict=True)]
     return np.sqrt(np.mean(squares, axis=0))
 
 

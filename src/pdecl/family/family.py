@@ -5,6 +5,7 @@ bounds, data sets) asks these questions and no others. A `Problem` answers the f
 has an answer that holds for any PDE, and a better one where somebody knows it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache, lru_cache
@@ -20,6 +21,7 @@ from ..layer.solution import Given, Solution
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
+from ..state.shapes.domain import Domain
 from . import checks
 from . import phi as phis
 from .preset import Network, Preset, Training
@@ -200,16 +202,16 @@ class Family:
 
     def residual_on(self, solution: Solution, nodes: Sequence[int]) -> np.ndarray:
         """For each φ the sum of squares of the PDE's residual over the inner nodes of the standard grid,
-        `nodes` along each coordinate: of all conditions that hold inside of the box. NaN for a problem
-        that is an energy alone."""
+        `nodes` along each coordinate, or over as many points of a shape: of all conditions that hold
+        inside. NaN for a problem that is an energy alone."""
         problem, d = solution.problem, len(nodes)
-        mesh = np.asarray(problem.domain.mesh(*nodes)).reshape(*nodes, d)
-        inner = mesh[(slice(1, -1),) * d].reshape(-1, d)
         inside = [isinstance(on, Region) and on.sides == ((),) for on in problem.sets()]
-        sets = [
-            Points(inner) if here else points
-            for here, points in zip(inside, solution.points, strict=True)
-        ]
+        if isinstance(problem.domain, Domain):  # no rows and columns: as many points
+            inner = problem.domain.interior.draw(None, math.prod(nodes))
+        else:
+            mesh = np.asarray(problem.domain.mesh(*nodes)).reshape(*nodes, d)
+            inner = Points(mesh[(slice(1, -1),) * d].reshape(-1, d))
+        sets = [inner if here else points for here, points in zip(inside, solution.points, strict=True)]
         named = zip(problem.names(), problem.conditions, strict=True)
         counted = [name for name, one in named if inside[problem.set_of(one)] and one.kind != "Energy"]
         return squares_on(solution, problem, tuple(sets), counted)

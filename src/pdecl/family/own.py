@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,7 @@ class OwnFamily(Family):
         assert self.at_points is not None
         shape = tuple(map(len, axes))
         coords = jnp.asarray(tensor(list(axes), len(axes)))
+        inside = self._problem.domain.covers(coords, phi)
         values = self.at_points(phi, coords)
         for array in jax.tree.leaves(values):
             if np.shape(array) != (len(coords),):
@@ -117,7 +119,12 @@ class OwnFamily(Family):
                     f"{self.name}: reference(phi, coords) must return one number for each of the "
                     f"{len(coords)} points; found shape {np.shape(array)}."
                 )
-        return jax.tree.map(lambda array: np.asarray(array, float).reshape(shape), values)
+        kept = values if inside is None else jax.tree.map(partial(_where, inside), values)
+        return jax.tree.map(lambda array: np.asarray(array, float).reshape(shape), kept)
+
+
+def _where(inside: Any, values: Any) -> Any:
+    return jnp.where(inside, values, jnp.nan)
 
 
 def own(problem: Problem, name: str, stated: Mapping[str, Any]) -> OwnFamily:

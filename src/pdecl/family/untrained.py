@@ -21,7 +21,7 @@ from ..basis.networks.layers import dense
 from ..layer.solution import Solution
 from ..layer.solve import solve
 from ..state.problem import Problem
-from ..state.rules import tensor
+from .nodes import values_on
 
 _SIZES, _STEEPNESS = (150, 300, 600), (1.0, 3.0)
 _ENOUGH = 1e-6  # a relative residual with which nothing richer is tried
@@ -75,7 +75,7 @@ class Richer:
     def on_mesh(self, phi: Any, axes: Sequence[np.ndarray]) -> Any:
         """u on the grid of the axes, indexed in the domain's order, for each φ of a batch."""
         shape = tuple(map(len, axes))
-        values = self.solve(phi)(tensor(list(axes), len(axes)))
+        values = values_on(self.solve(phi), shape)
         return jax.tree.map(lambda u: np.asarray(u).reshape(len(u), *shape), values)
 
     def __str__(self) -> str:

@@ -80,6 +80,10 @@ class Box:
 
     def mesh(self, *counts: int) -> Float[Array, "n d"]:
         """Evenly spaced points, ends included, to look at a solution: `box.mesh(101, 101)`."""
+        return self.lattice(*counts)
+
+    def lattice(self, *counts: int) -> Float[Array, "n d"]:
+        """All nodes of an even grid of the bounding box, ends included: of a box its mesh."""
         for count in counts:
             require_count("mesh: counts", count)
         axes = [
@@ -93,6 +97,11 @@ class Box:
         given, (low, high) = np.asarray(coords, float), np.asarray(self.bounds).T
         slack = 1e-9 * (high - low)
         return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
+
+    def covers(self, coords: Float[Array, "n d"], phi: Any) -> Bool[Array, " n"] | None:
+        """Which points of the bounding box are inside of the domain of φ; None for a box, where all
+        are."""
+        return None
 
     def placed(self, sets: Sequence[Points], phi: Any) -> tuple[Points, ...]:
         """Points where φ puts them: of a box, where they are."""

@@ -24,6 +24,7 @@ from .shapes.moving import MovingDomain
 
 _ASIDE = 120  # points along each side of a slice
 _TIMES = 4
+_CUBES = 40  # along the longest side, for a surface
 
 
 class Shown(Summarised):
@@ -33,15 +34,23 @@ class Shown(Summarised):
     phi: Any
 
     def plot(
-        self, ax: Any = None, *, unknown: str | None = None, at: Mapping[str, float] | None = None
+        self,
+        ax: Any = None,
+        *,
+        unknown: str | None = None,
+        at: Mapping[str, float] | None = None,
+        level: float | None = None,
     ) -> Any:
-        """A picture: a line, a map on the true shape, a row of times, or slices through the middle.
+        """A picture: a line, a map on the true shape, a row of times, slices through the middle, or the
+        surface in space where an unknown has a value.
 
         Arguments:
 
         - `ax`: Matplotlib axes to draw in, as many as there are panels; left out, a figure is made.
         - `unknown`: one of several; left out, all, a row each.
         - `at`: coordinates that are held at a value, `at={"t": 0.5, "z": 0.1}`.
+        - `level`: draws the surface where the unknown has this value, in three coordinates; axes given
+          for it are of `projection="3d"`.
 
         Returns the axes, an array with a row for each unknown.
         """
@@ -50,6 +59,8 @@ class Shown(Summarised):
         if unknown is not None and unknown not in self.problem.unknowns:
             known = ", ".join(self.problem.unknowns)
             raise ValueError(f"plot: there is no unknown {unknown!r}; there are {known}.")
+        if level is not None:
+            return _surfaces(self, ax, names, dict(at or {}), float(level))
         panels = _panels(_domain(self), dict(at or {}))
         axes = _axes(ax, len(names), len(panels))
         for row, name in zip(axes, names, strict=True):
@@ -211,15 +222,95 @@ def _panels(domain: Any, at: dict[str, float]) -> list[tuple[list[int], dict[int
     )
 
 
-def _axes(ax: Any, rows: int, columns: int) -> Any:
+def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, float], level: float) -> Any:
+    """Where each unknown has a value, in three coordinates."""
+    domain = _domain(solution)
+    shown, held = _shown(domain, at)
+    if len(shown) != 3:
+        raise ValueError(
+            f"plot: a surface where u = {level:g} is drawn in three coordinates; free are "
+            f"{', '.join(domain.names[axis] for axis in shown)}."
+        )
+    axes = _axes(ax, len(names), 1, "3d")
+    coords, cells = _mesh(domain, shown, at, _CUBES)
+    fields = _fields(solution, coords)
+    for (one,), name in zip(axes, names, strict=True):
+        values = fields[name]
+        triangles = _level_triangles(coords[:, shown], cells, values, level)
+        if not len(triangles):
+            least, most = np.nanmin(values), np.nanmax(values)
+            raise ValueError(f"plot: {name} is {level:g} nowhere; it is from {least:.3g} to {most:.3g}.")
+        _draw_surface(one, domain, shown, triangles)
+        place = ", ".join(f"{domain.names[axis]} = {held[axis]:.3g}" for axis in sorted(held))
+        one.set_title(", ".join(filter(None, [f"{name} = {level:g}", place])), fontsize=9)
+    return axes
+
+
+def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, float]]:
+    """The axes along a mesh, and the values of all others: those held, and the end of time."""
+    held = {domain.axis(name): float(value) for name, value in at.items()}
+    shown = [axis for axis in _space(domain) if axis not in held]
+    ends = {axis: high for axis, (_, high) in enumerate(domain.bounds)}
+    return shown, {axis: x for axis, x in (ends | held).items() if axis not in shown}
+
+
+def _level_triangles(x: np.ndarray, cells: np.ndarray, values: np.ndarray, level: float) -> np.ndarray:
+    """Triangles (m, 3, 3) of the surface at a level of what is linear in each tetrahedron."""
+    above = values[cells] > level
+    count = above.sum(axis=1)
+    # Corners of each tetrahedron, those on the side of fewer first.
+    fewer = np.where((count == 3)[:, None], ~above, above)
+    ordered = np.take_along_axis(cells, np.argsort(~fewer, axis=1, kind="stable"), axis=1)
+
+    def between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        share = (level - values[a]) / (values[b] - values[a])
+        return x[a] + share[:, None] * (x[b] - x[a])
+
+    a, b, c, d = ordered[(count == 1) | (count == 3)].T
+    single = np.stack([between(a, b), between(a, c), between(a, d)], axis=1)
+    a, b, c, d = ordered[count == 2].T
+    corners = [between(a, c), between(a, d), between(b, d), between(b, c)]
+    halves = [np.stack([corners[i] for i in three], axis=1) for three in ((0, 1, 2), (0, 2, 3))]
+    return np.concatenate([single, *halves])
+
+
+def _draw_surface(ax: Any, domain: Any, shown: list[int], triangles: np.ndarray) -> None:
+    from matplotlib.colors import LightSource
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+    area = np.linalg.norm(
+        np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1
+    )
+    flat = area > 1e-12 * area.max()
+    light = LightSource(azdeg=225, altdeg=45)
+    faces = Poly3DCollection(
+        triangles[flat], shade=True, lightsource=light, facecolors="tab:orange", edgecolors="none"
+    )
+    ax.add_collection3d(faces)
+    if isinstance(domain, Domain) and shown == list(range(3)):
+        around = domain.shape.boundary(1500)[0]
+        ax.plot(*around.T, ".", ms=1, color="0.5", alpha=0.4)
+    bounds = [domain.bounds[axis] for axis in shown]
+    ax.set(xlim=bounds[0], ylim=bounds[1], zlim=bounds[2])
+    ax.set_box_aspect([high - low for low, high in bounds])
+    for set_label, axis in zip((ax.set_xlabel, ax.set_ylabel, ax.set_zlabel), shown, strict=True):
+        set_label(domain.names[axis])
+
+
+def _axes(ax: Any, rows: int, columns: int, projection: str | None = None) -> Any:
     if ax is None:
         from matplotlib import pyplot
 
         size = _inches(rows, columns)
-        return pyplot.subplots(rows, columns, squeeze=False, figsize=size, layout="constrained")[1]
+        return pyplot.subplots(
+            rows, columns, squeeze=False, figsize=size, layout="constrained",
+            subplot_kw={"projection": projection},
+        )[1]  # fmt: skip
     given = np.asarray(ax, object).reshape(-1)
     if len(given) != rows * columns:
         raise ValueError(f"plot: {rows * columns} panels need as many axes; found {len(given)}.")
+    if projection is not None and any(one.name != projection for one in given):
+        raise ValueError(f'plot: a surface needs axes of projection="{projection}".')
     return given.reshape(rows, columns)
 
 

@@ -24,6 +24,7 @@ from .reading import AnswerFile as AnswerFile
 from .reading import AnswersError as AnswersError
 from .reading import open as open
 from .results import ResultError as ResultError
+from .single import one_by_one as one_by_one
 from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import piece_of as piece_of

@@ -21,6 +21,7 @@ from ..reduced.solver import Compiled
 from ..state.jet import Axes
 from ..state.points import Points
 from ..state.problem import Problem
+from ..state.shapes.moving import MovingDomain
 from .query import WEIGHTS, Query, along, column
 
 # What was found, u and its derivatives at the points, and u at the nodes of φ's grid.
@@ -61,6 +62,7 @@ class LayerQuery(eqx.Module):
             values = {WEIGHTS: solution.weights}
         else:
             values = values_at(solution, self.coords, self.derivatives)
+            values = _inside(self.problem, phi, self.coords, values)
         return _numbers(solution), values, at_nodes(solution, side)
 
 
@@ -92,11 +94,13 @@ class CompiledQuery(eqx.Module):
 
         values, nodes = jax.vmap(with_network)(phi, outcome)
         if self.weights_alone:
-            values = {WEIGHTS: found.weights}
-        elif found.values is not None:
+            return outcome, {WEIGHTS: found.weights}, nodes
+        if found.values is not None:
             values = {name: found.values[name] for name in core.problem.unknowns}
         elif self.tables is not None:
             values = {name: found.weights @ table.T for name, table in self.tables.items()}
+        where = lambda phi, values: _inside(core.problem, phi, self.coords, values)
+        values = jax.vmap(where)(phi, values)
         return outcome, values, nodes
 
 
@@ -144,6 +148,15 @@ def asked(
 
 def _numbers(solution: Solution) -> dict[str, Any]:
     return {name: getattr(solution, name) for name in FOUND}
+
+
+def _inside(problem: Problem, phi: Any, coords: Array, values: dict[str, Array]) -> dict[str, Array]:
+    """NaN where the shape of φ does not reach. Points outside of a shape that stands still are not
+    asked."""
+    if not isinstance(problem.domain, MovingDomain):
+        return values
+    inside = problem.domain.covers(coords, phi)
+    return {name: jnp.where(inside, u, jnp.nan) for name, u in values.items()}
 
 
 def at_nodes(solution: Solution, side: int | None) -> Any:

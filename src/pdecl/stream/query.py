@@ -41,7 +41,8 @@ class Reduction:
 @dataclass(frozen=True)
 class Query:
     """Coordinates `(n, d)`, what their `columns` are, and how the n values are laid out: `axes` names
-    each axis and its values.
+    each axis and its values. `inside`: of the nodes of a grid those inside of a shape, which are asked;
+    values at the others are NaN.
 
     `derivatives` are written as they are read: "x" is u_x, "xx" is u_xx; coordinates with longer names
     have dots between them: "theta.theta". With `reductions` these are kept instead of the values; with
@@ -57,6 +58,7 @@ class Query:
     reductions: tuple["Reduction", ...] = ()
     functions: int | None = None
     dtype: str = "float64"
+    inside: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -108,12 +110,19 @@ class Query:
         if self.order is None:
             return values
         sizes = [self.shape[self.order.index(axis)] for axis in range(len(self.order))]
+        if self.inside is not None:
+            whole = np.full((len(values), int(np.prod(sizes))), np.nan)
+            whole[:, self.inside] = values
+            values = whole
         grid = values.reshape(len(values), *sizes)
         return np.ascontiguousarray(np.transpose(grid, (0, *(1 + axis for axis in self.order))))
 
     def places(self) -> np.ndarray:
         """The coordinates `(n, d)` in the order of the arranged values."""
-        return self.arrange(self.coords.T).reshape(self.coords.shape[1], -1).T
+        if self.order is None:
+            return self.coords
+        grid = np.meshgrid(*self.axes.values(), indexing="ij")
+        return np.stack([grid[list(self.axes).index(name)].ravel() for name in self.columns], axis=1)
 
 
 def on_grid(
@@ -143,9 +152,13 @@ def on_grid(
     lines = [np.linspace(*ends, n) for ends, n in zip(problem.domain.bounds, counts, strict=True)]
     order = tuple(names.index(name) for name in family.solution_dims)
     axes = {names[axis]: lines[axis] for axis in order}
-    coords = np.asarray(problem.domain.mesh(*counts))
+    coords = np.asarray(problem.domain.lattice(*counts))
+    inside = np.flatnonzero(~problem.domain.outside(coords))
+    if not len(inside):
+        raise ValueError("the grid: none of its nodes is inside of the shape; ask for more.")
     wanted = _derivatives(problem, family, derivatives)
-    return Query(names, coords, axes, order, wanted, problem.unknowns)
+    some = None if len(inside) == len(coords) else inside
+    return Query(names, coords[inside], axes, order, wanted, problem.unknowns, inside=some)
 
 
 def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = ()) -> Query:
@@ -157,8 +170,7 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = 
             f"points must have the shape (n, {len(names)}), columns {', '.join(names)}; "
             f"found {coords.shape}."
         )
-    low, high = np.asarray(problem.domain.bounds).T
-    outside = np.flatnonzero(~((coords >= low) & (coords <= high)).all(axis=1))
+    outside = np.flatnonzero(problem.domain.outside(coords))
     if outside.size:
         raise ValueError(
             f"{outside.size} of {len(coords)} points are NaN or outside the domain, the first of them "
@@ -181,6 +193,11 @@ def reducing(query: Query, words: Sequence[str] | str, dtype: str = "float64") -
     """The same with functionals instead of values: "mean over t; max of u_x over x, t". A ValueError
     says what is wrong with the words."""
     _require_dtype(dtype)
+    if query.inside is not None:
+        raise ValueError(
+            "--reduce: on a grid over a shape some nodes have no value, and a mean over the rest is not "
+            "that over the shape. Ask for points inside it (--points), or keep the values."
+        )
     return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names), dtype=dtype)
 
 

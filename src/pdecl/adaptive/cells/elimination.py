@@ -1,23 +1,25 @@
 """Least squares on cells by elimination, from single cells to the whole.
 
 Each cell has unknowns of its own and traces on its faces, which it shares with its neighbours. A QR
-factorisation of a cell's rows eliminates its own unknowns and leaves at most as many rows as traces. Up
-a binary tree of groups of cells (nested dissection), the traces between two groups are eliminated by
-Cholesky: n cells in the plane have about √n faces between halves. There the equations are the normal
-ones, of which a refinement by the rows' own residual makes good the squared condition.
+factorisation of a cell's rows on its own unknowns, M = QR, eliminates them: of its rows T on traces
+Tᴴ(1 − QQᴴ)T is left. T is the same for all equations, and each face's rows are on its own traces alone.
+Up a binary tree of groups of cells (nested dissection), the traces between two groups are eliminated by
+Cholesky: n cells in the plane have about √n faces between halves. These are normal equations, of which a
+refinement by the rows' own residual makes good the squared condition.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import scipy
+from scipy.linalg import lapack
 
 from ..inverse import Singular
 
 _CANDIDATES = 24
 _DEPENDENT = 1e-13
-_REFINEMENTS = 2
+_REFINEMENTS, _REFINED = 2, 1e-10
 _SINGULAR = "the equations are singular: conditions are missing, or repeat or contradict each other"
 
 
@@ -30,6 +32,49 @@ class Group:
     halves: tuple[int, ...]
     own: np.ndarray
     rest: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """A cell's rows on the traces of its faces, (n, traces): `parts` are the rows and columns of each
+    face, and nothing is elsewhere."""
+
+    matrix: np.ndarray
+    parts: list[tuple[slice, slice]]
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        out = np.zeros((self.matrix.shape[1],) * 2)
+        for rows, columns in self.parts:
+            block = self.matrix[rows, columns]
+            out[columns, columns] += block.T @ block
+        return out
+
+    def across(self, Q: np.ndarray) -> np.ndarray:
+        """Qᴴ T"""
+        out = np.zeros((Q.shape[1], self.matrix.shape[1]), Q.dtype)
+        for rows, columns in self.parts:
+            out[:, columns] += Q[rows].conj().T @ self.matrix[rows, columns]
+        return out
+
+
+class Tree:
+    """Groups of cells, and for each half of a group the order of its traces in which those between the
+    halves come first. `traces`: the number of unknowns on each face."""
+
+    def __init__(self, groups: Sequence[Group], traces: np.ndarray):
+        self.groups, self.traces = groups, traces
+        self.between = [int(traces[group.own].sum()) for group in groups]
+        self.columns = [[self._columns(group, half) for half in group.halves] for group in groups]
+        self.ends = [np.cumsum(traces[group.own])[:-1] for group in groups]
+
+    def _columns(self, group: Group, half: int) -> np.ndarray:
+        rest = self.groups[half].rest
+        sizes = self.traces[rest]
+        starts = dict(zip(rest, np.cumsum(sizes) - sizes, strict=True))
+        faces = [*group.own, *rest[~np.isin(rest, group.own)]]
+        parts = [np.arange(starts[f], starts[f] + self.traces[f]) for f in faces]
+        return np.concatenate(parts) if parts else np.zeros(0, int)
 
 
 def dissect(centres: np.ndarray, faces: np.ndarray) -> list[Group]:
@@ -80,141 +125,132 @@ def _halved(centres: np.ndarray, cells: np.ndarray, inner: np.ndarray) -> np.nda
 
 
 class Elimination:
-    """The factors of all groups. `blocks`: for each cell its rows on (own unknowns, traces of its
-    faces); `traces`: the number of unknowns on each face."""
+    """The factors of all groups. `blocks`: for each cell its rows on its own unknowns; the last of them
+    are on `traces` of its faces as well."""
 
-    def __init__(self, groups: Sequence[Group], blocks: Sequence[np.ndarray], traces: np.ndarray):
-        self.groups, self.blocks, self.traces = groups, blocks, traces
+    def __init__(self, tree: Tree, blocks: Sequence[np.ndarray], traces: Sequence[Traces]):
+        self.tree, self.blocks, self.traces = tree, blocks, traces
         self._complex = any(np.iscomplexobj(block) for block in blocks)
         self._cells: dict[int, _Cell] = {}
         self._joints: dict[int, _Joint] = {}
         grams: dict[int, np.ndarray] = {}
-        for i, group in enumerate(groups):
+        for i, group in enumerate(tree.groups):
             if group.cell is not None:
-                cell = self._cell(blocks[group.cell], int(traces[group.rest].sum()))
-                self._cells[group.cell], grams[i] = cell, cell.left.conj().T @ cell.left
+                self._cells[group.cell], grams[i] = self._cell(group.cell)
             else:
-                whole, k = self._joined(group, [grams.pop(j) for j in group.halves])
-                self._joints[i], grams[i] = self._joint(whole, k)
+                whole = self._joined(i, [grams.pop(j) for j in group.halves])
+                self._joints[i], grams[i] = self._joint(whole, tree.between[i])
 
     def solve(self, sides: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The unknowns of each cell for a right-hand side of each, and the norm of what its rows are
         left with. Refined by the rows' own residual: the traces' equations are normal equations."""
         found = self._once(sides)
+        rests = self._rests(sides, found)
         for _ in range(_REFINEMENTS):
-            rests = [side - block @ x for side, block, x in zip(sides, self.blocks, found, strict=True)]
-            found = [x + more for x, more in zip(found, self._once(rests), strict=True)]
-        rests = [side - block @ x for side, block, x in zip(sides, self.blocks, found, strict=True)]
-        left = np.array([np.linalg.norm(rest) for rest in rests])
-        return [found[c][: len(cell.own)] for c, cell in sorted(self._cells.items())], left
+            more = self._once(rests)
+            found = [(x + dx, t + dt) for (x, t), (dx, dt) in zip(found, more, strict=True)]
+            rests = self._rests(sides, found)
+            if _size(more) <= _REFINED * _size(found):
+                break
+        return [x for x, _ in found], np.array([np.linalg.norm(rest) for rest in rests])
 
-    def _once(self, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each cell its unknowns and then the traces of its faces."""
+    def _rests(
+        self, sides: Sequence[np.ndarray], found: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> list[np.ndarray]:
+        out = []
+        for side, block, traces, (x, t) in zip(sides, self.blocks, self.traces, found, strict=True):
+            rest = side - block @ x
+            rest[len(rest) - len(traces.matrix) :] -= traces.matrix @ t
+            out.append(rest)
+        return out
+
+    def _once(self, sides: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each cell its unknowns, and the traces of its faces."""
+        tree, groups = self.tree, self.tree.groups
         reduced: dict[int, np.ndarray] = {}
         rest: dict[int, np.ndarray] = {}
-        for i, group in enumerate(self.groups):
+        for i, group in enumerate(groups):
             if group.cell is not None:
-                cell = self._cells[group.cell]
-                y = cell.turned(sides[group.cell])
-                k = len(cell.own)
-                reduced[i], rest[i] = y[:k], cell.left.conj().T @ y[k : k + len(cell.left)]
+                cell, side, T = self._cells[group.cell], sides[group.cell], self.traces[group.cell]
+                reduced[i] = cell.turn.conj().T @ side
+                last = side[len(side) - len(T.matrix) :]
+                rest[i] = T.matrix.T @ last - cell.across.conj().T @ reduced[i]
             else:
-                joint = self._joints[i]
-                y, k = self._gathered(group, [rest.pop(j) for j in group.halves]), len(joint.factor)
-                reduced[i] = y[:k]
-                if k:
-                    reduced[i] = scipy.linalg.solve_triangular(
-                        joint.factor, y[:k], lower=True, check_finite=False
-                    )
+                joint, k = self._joints[i], tree.between[i]
+                y = self._gathered(i, [rest.pop(j) for j in group.halves])
+                reduced[i] = _triangular(joint.factor, y[:k], lower=True)
                 rest[i] = y[k:] - joint.across.conj().T @ reduced[i]
         trace: dict[int, np.ndarray] = {}
-        out: dict[int, np.ndarray] = {}
-        for i in range(len(self.groups) - 1, -1, -1):
-            group, y = self.groups[i], reduced[i]
+        out: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for i in range(len(groups) - 1, -1, -1):
+            group, y = groups[i], reduced[i]
             around = np.concatenate([trace[f] for f in group.rest]) if len(group.rest) else y[:0]
             if group.cell is not None:
                 cell = self._cells[group.cell]
-                x = scipy.linalg.solve_triangular(cell.own, y - cell.across @ around, check_finite=False)
-                out[group.cell] = np.concatenate([x, around])
+                out[group.cell] = _triangular(cell.own, y - cell.across @ around), around
             elif len(y):
                 joint = self._joints[i]
-                x = scipy.linalg.solve_triangular(
-                    joint.factor, y - joint.across @ around, lower=True, trans="C", check_finite=False
-                )
-                trace |= zip(group.own, np.split(x, np.cumsum(self.traces[group.own])[:-1]), strict=True)
+                x = _triangular(joint.factor, y - joint.across @ around, lower=True, adjoint=True)
+                trace |= zip(group.own, np.split(x, tree.ends[i]), strict=True)
         return [out[c] for c in range(len(out))]
 
-    def _cell(self, block: np.ndarray, traces: int) -> "_Cell":
-        M = np.array(block, complex if self._complex else float, order="F")
+    def _cell(self, number: int) -> tuple["_Cell", np.ndarray]:
+        """The factors of a cell's own unknowns, and what is left of its rows on traces."""
+        traces = self.traces[number]
+        M = np.array(self.blocks[number], complex if self._complex else float, order="F")
         if not np.isfinite(M).all():
             raise Singular("an equation is not finite")
-        k = M.shape[1] - traces
-        norms = np.sqrt((np.abs(M[:, :k]) ** 2).sum(axis=0))
-        lapack = scipy.linalg.lapack
-        geqrf = lapack.zgeqrf if self._complex else lapack.dgeqrf
-        qr, scales, _, _ = geqrf(M, lwork=64 * M.shape[1], overwrite_a=1)
-        R = np.triu(qr[: len(scales)])
-        if len(scales) < k or np.any(np.abs(np.diag(R)[:k]) <= _DEPENDENT * norms):
+        height, k = M.shape
+        norms = np.sqrt((np.abs(M) ** 2).sum(axis=0))
+        geqrf, gqr = (lapack.zgeqrf, lapack.zungqr) if self._complex else (lapack.dgeqrf, lapack.dorgqr)
+        if height < k:
             raise Singular(_SINGULAR)
-        return _Cell(qr[:, : len(scales)], scales, R[:k, :k], R[:k, k:], R[k:, k:])
+        qr, scales, _, _ = geqrf(M, lwork=64 * k, overwrite_a=1)
+        R = np.asfortranarray(np.triu(qr[:k]))
+        if np.any(np.abs(np.diag(R)) <= _DEPENDENT * norms):
+            raise Singular(_SINGULAR)
+        Q, _, _ = gqr(qr, scales, lwork=64 * k, overwrite_a=1)
+        across = traces.across(Q[height - len(traces.matrix) :])
+        return _Cell(Q, R, across), traces.gram - across.conj().T @ across
 
     def _joint(self, S: np.ndarray, k: int) -> tuple["_Joint", np.ndarray]:
-        try:
-            factor = scipy.linalg.cholesky(S[:k, :k], lower=True, check_finite=False) if k else S[:k, :k]
-        except np.linalg.LinAlgError as error:
-            raise Singular(_SINGULAR) from error
-        across = S[:k, k:]
-        if k:
-            across = scipy.linalg.solve_triangular(factor, across, lower=True, check_finite=False)
+        if not k:
+            return _Joint(S[:0, :0], S[:0]), S
+        potrf = lapack.zpotrf if self._complex else lapack.dpotrf
+        factor, info = potrf(S[:k, :k], lower=1, clean=1)
+        if info:
+            raise Singular(_SINGULAR)
+        across = _triangular(factor, S[:k, k:], lower=True)
         return _Joint(factor, across), S[k:, k:] - across.conj().T @ across
 
-    def _joined(self, group: Group, grams: list[np.ndarray]) -> tuple[np.ndarray, int]:
+    def _joined(self, number: int, grams: list[np.ndarray]) -> np.ndarray:
         """The sum of what the halves leave: on the traces between them, on those from the first half to
         others and on those from the second."""
-        k = int(self.traces[group.own].sum())
+        k = self.tree.between[number]
         one, other = (
-            gram.take(at, 0).take(at, 1) for at, gram in zip(self._columns(group), grams, strict=True)
+            gram.take(at, 0).take(at, 1)
+            for at, gram in zip(self.tree.columns[number], grams, strict=True)
         )
         m = len(one)
         S = np.zeros((m + len(other) - k,) * 2, one.dtype)
         S[:m, :m] = one
         S[:k, :k] += other[:k, :k]
         S[:k, m:], S[m:, :k], S[m:, m:] = other[:k, k:], other[k:, :k], other[k:, k:]
-        return S, k
+        return S
 
-    def _gathered(self, group: Group, sides: list[np.ndarray]) -> np.ndarray:
-        k = int(self.traces[group.own].sum())
-        one, other = (side[at] for at, side in zip(self._columns(group), sides, strict=True))
+    def _gathered(self, number: int, sides: list[np.ndarray]) -> np.ndarray:
+        k = self.tree.between[number]
+        one, other = (side[at] for at, side in zip(self.tree.columns[number], sides, strict=True))
         return np.concatenate([one[:k] + other[:k], one[k:], other[k:]])
-
-    def _columns(self, group: Group) -> list[np.ndarray]:
-        """For each half the order of its traces in which those between the halves come first."""
-        out = []
-        for half in group.halves:
-            rest = self.groups[half].rest
-            sizes = self.traces[rest]
-            starts = dict(zip(rest, np.cumsum(sizes) - sizes, strict=True))
-            faces = [*group.own, *rest[~np.isin(rest, group.own)]]
-            parts = [np.arange(starts[f], starts[f] + self.traces[f]) for f in faces]
-            out.append(np.concatenate(parts) if parts else np.zeros(0, int))
-        return out
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """QR of a cell's rows: R = [own across; 0 left]."""
+    """QR of a cell's rows on its own unknowns: Q, R, and Qᴴ T."""
 
-    reflectors: np.ndarray
-    scales: np.ndarray
+    turn: np.ndarray
     own: np.ndarray
     across: np.ndarray
-    left: np.ndarray
-
-    def turned(self, side: np.ndarray) -> np.ndarray:
-        lapack, is_complex = scipy.linalg.lapack, np.iscomplexobj(self.reflectors)
-        ormqr, turn = (lapack.zunmqr, "C") if is_complex else (lapack.dormqr, "T")
-        side = np.asarray(side, self.reflectors.dtype)
-        return ormqr("L", turn, self.reflectors, self.scales, side[:, None], 64)[0][:, 0]
 
 
 @dataclass(frozen=True)
@@ -223,3 +259,16 @@ class _Joint:
 
     factor: np.ndarray
     across: np.ndarray
+
+
+def _triangular(A: np.ndarray, b: np.ndarray, lower: bool = False, adjoint: bool = False) -> np.ndarray:
+    if not b.size:
+        return b
+    is_complex = np.iscomplexobj(A) or np.iscomplexobj(b)
+    trtrs = lapack.ztrtrs if is_complex else lapack.dtrtrs
+    x, _ = trtrs(A, b, lower=int(lower), trans=2 if adjoint else 0)
+    return x
+
+
+def _size(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    return float(np.sqrt(sum(np.vdot(x, x).real for x, _ in found)))

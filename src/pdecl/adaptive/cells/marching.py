@@ -24,6 +24,8 @@ _SHORTEST, _MOST_SLABS = 1e-12, 2000
 # What a slab may leave out in time: this much of the tolerance, more on the first levels.
 _LOCAL, _COARSE = 0.1, 0.03
 _TIMES = 12
+_AT_ONCE = 1e-9  # of the length
+_CONTRADICTED = 0.05  # of a condition's terms
 
 
 class Marches(Levels):
@@ -48,7 +50,7 @@ class Marches(Levels):
         scale = {} if self.seen is None else self.scale
         march = March(space, goal, self.effort, scale, self.first)
         march.run()
-        self.first = march.pieces[0].h
+        self.first = march.usual
         problem, phi = self.reading.problem, self.equations.phi
         nothing = dict.fromkeys(problem.unknowns, np.inf)
         seen = Adaptive(problem, phi, self.tolerance, march.pieces, self.axis, nothing)
@@ -88,7 +90,7 @@ class ByDegree(Marches):
 
     @property
     def _coarse(self) -> float:
-        return float(_COARSE / 32**self.count)
+        return float(0.1 * _COARSE / 32**self.count)
 
     def _refine(self, space: Any, rests: np.ndarray) -> None:
         """The degree follows the count of levels."""
@@ -115,7 +117,13 @@ class March:
 
     def run(self) -> None:
         start = self.space.start(Starter(self.space.equations))
+        # Where the boundary contradicts the start (a hot wall on a cold body), cells wider than the
+        # layer that this makes follow it in no time. That is a jump, which no short slab resolves: one
+        # of next to no length takes it, whatever its tail is.
+        jumps = self._is_contradicted(start)
         at, h, last, before, inverse = self.low, self.first, np.inf, None, None
+        if jumps:
+            h = _AT_ONCE * self.length
         name = self.reading.problem.domain.names[self.reading.marched]
         while at < self.high - _SHORTEST * self.length:
             if self.effort.used_up:
@@ -145,7 +153,7 @@ class March:
             tail = time_tail(self.space, values, self.s, scale)
             longer = 0.9 * (allowed / tail) ** (1 / (self.s + 1))
             # A tail that does not fall with the length is space's: rows that cannot all hold.
-            if tail > 1.5 * allowed and tail < 0.6 * last:
+            if tail > 1.5 * allowed and tail < 0.6 * last and not jumps:
                 h, last = h * max(0.1, min(longer, 0.5)), tail
                 continue
             last = np.inf
@@ -155,9 +163,38 @@ class March:
             self.squares += h * tail**2
             start, before, at = slab.end(Z), Before(at, h, self.space, values), at + h
             self.effort.tell((at - self.low) / self.length, f"{self.space.size} functions")
-            if longer > 1.5:
+            if jumps:
+                jumps, h, before = False, self.first, None
+            elif longer > 1.5:
                 h *= min(longer, 4.0)
         self.rests = np.sqrt(self.rests)
+
+    @property
+    def usual(self) -> float:
+        """The length of the first slab that follows the solution."""
+        return next(piece.h for piece in self.pieces if piece.h > 2 * _AT_ONCE * self.length)
+
+    def _is_contradicted(self, start: Start) -> bool:
+        """Whether the start leaves a condition that is no equation of motion far from satisfied."""
+        sizes = {u: share.stop - share.start for u, share in self.space.shares.items()}
+        nothing = {u: [np.zeros((1, n))] * (1 + len(start.get(u, []))) for u, n in sizes.items()}
+        jets = {u: [start[u][0][None], *x[1:]] if start.get(u) else x for u, x in nothing.items()}
+        times = np.array([self.low])
+        rows, slopes = self.space.evaluate(jets, times)
+        alone, _ = self.space.evaluate(nothing, times)
+        counts = [g[..., 0].size for g in slopes]
+        parts = (np.split(x[0], np.cumsum(counts)[:-1]) for x in (rows, alone))
+        for i, g, row, rest in zip(self.reading.rest, slopes, *parts, strict=True):
+            unknown = [
+                bool(self.reading.march_count(entry) or not start.get(entry.unknown))
+                for entry in self.reading.entries[i]
+            ]
+            if g[..., unknown].any():
+                continue
+            size = np.linalg.norm(row - rest) + np.linalg.norm(rest)
+            if np.linalg.norm(row) > _CONTRADICTED * size:
+                return True
+        return False
 
     def _tried(self, start: Start) -> dict[str, float]:
         """Sizes of the unknowns: the start's, or where that is nothing what one slab over all says."""

@@ -28,7 +28,7 @@ from ..slab import Start
 from ..space import Space
 from ..stages import is_real, radau
 from ..start import Starter
-from .elimination import Elimination, Group, dissect
+from .elimination import Elimination, Traces, Tree, dissect
 from .places import Faces, Places
 from .polynomials import degrees, products
 
@@ -216,10 +216,10 @@ class Cells(Space):
         return self.places.faces(max(self.p.values()) + 1)
 
     @cached_property
-    def continuity(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """For each cell its rows on faces, on its functions and then on the traces of its faces in
-        order: u and its normal derivatives below its order are polynomials on the face, the same for
-        both cells. And the number of traces on each face."""
+    def continuity(self) -> tuple[list[tuple[np.ndarray, Traces]], Tree]:
+        """For each cell its rows on faces: on its functions, and on the traces of its faces in order; u
+        and its normal derivatives below its order are polynomials on the face, the same for both cells.
+        And the tree that they are eliminated by."""
         f = self.faces
         count = np.zeros(len(f.pairs), int)
         parts: list[list[_Part]] = [[] for _ in range(self.places.count)]
@@ -239,7 +239,9 @@ class Cells(Space):
                         both = _conserving(np.concatenate([own, -trace], axis=1) * weights, share)
                         parts[cell].append((face, u, both[:, : own.shape[1]], both[:, own.shape[1] :]))
                     count[face] += trace.shape[1]
-        return [self._joined(sorted(part, key=lambda row: row[0])) for part in parts], count
+        rows = [self._joined(sorted(part, key=lambda row: row[0])) for part in parts]
+        middle = self.places.mesh.lows + self.places.mesh.sides / 2
+        return rows, Tree(dissect(middle[self.places.homes], f.pairs), count)
 
     def _normal(self, u: str, order: int, side: int) -> np.ndarray:
         """A derivative along the normal of the functions on one side, at all points of faces."""
@@ -252,19 +254,17 @@ class Cells(Space):
             out[here] = self._products(u, f.coords[here], f.pairs[face[here], side], orders)
         return out
 
-    def _joined(self, parts: list[_Part]) -> np.ndarray:
+    def _joined(self, parts: list[_Part]) -> tuple[np.ndarray, Traces]:
         height, width = sum(len(own) for *_, own, _ in parts), sum(t.shape[1] for *_, t in parts)
-        M, top, right = np.zeros((height, self.own + width)), 0, self.own
-        for _, u, own, trace in parts:
-            M[top : top + len(own), self.columns[u]] = own
-            M[top : top + len(own), right : right + trace.shape[1]] = trace
-            top, right = top + len(own), right + trace.shape[1]
-        return M
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        middle = self.places.mesh.lows + self.places.mesh.sides / 2
-        return dissect(middle[self.places.homes], self.faces.pairs)
+        own, traces = np.zeros((height, self.own)), np.zeros((height, width))
+        top, right, blocks = 0, 0, []
+        for _, u, on_own, on_trace in parts:
+            rows = slice(top, top + len(on_own))
+            columns = slice(right, right + on_trace.shape[1])
+            own[rows, self.columns[u]], traces[rows, columns] = on_own, on_trace
+            blocks.append((rows, columns))
+            top, right = rows.stop, columns.stop
+        return own, Traces(traces, blocks)
 
 
 class LeastSquares:
@@ -272,9 +272,10 @@ class LeastSquares:
 
     def __init__(self, space: Cells, slopes: Sequence[np.ndarray], shift: complex = 1.0):
         self.space, self.weighed = space, space.weighed(slopes, shift)
-        self.static, traces = space.continuity
+        static, tree = space.continuity
+        self.static = [rows for rows, _ in static]
         blocks = [self._block(cell) for cell in range(space.places.count)]
-        self.elimination = Elimination(space.groups, blocks, traces)
+        self.elimination = Elimination(tree, blocks, [traces for _, traces in static])
 
     def solve(self, sides: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Z for right-hand sides (n, rows) of each condition, and the norm of what the rows of each cell
@@ -295,12 +296,7 @@ class LeastSquares:
     def _block(self, cell: int) -> np.ndarray:
         rows = self._parts([J for J, _ in self.weighed], cell)
         parts = [part.reshape(-1, self.space.own) for part in rows]
-        static = self.static[cell]
-        height = sum(map(len, parts))
-        M = np.zeros((height + len(static), static.shape[1]), parts[0].dtype, order="F")
-        M[:height, : self.space.own] = np.concatenate(parts)
-        M[height:] = static
-        return M
+        return np.concatenate([*parts, self.static[cell]])
 
     def _parts(self, rows: Sequence[np.ndarray], cell: int) -> list[np.ndarray]:
         out = []

@@ -119,7 +119,7 @@ class Domain(Box):
 
     def mesh(self, *counts: int) -> Float[Array, "n d"]:
         """Those points of an even mesh of the bounding box that are inside."""
-        points = np.asarray(super().mesh(*counts))
+        points = np.asarray(self.lattice(*counts))
         return jnp.asarray(points[~self.outside(points)])
 
     def outside(self, coords: Float[ArrayLike, "n d"]) -> Bool[np.ndarray, " n"]:
@@ -131,6 +131,13 @@ class Domain(Box):
         slack = 1e-9 * (high - low)
         between = (given >= low - slack) & (given <= high + slack)
         return ~(near & np.all(between[:, dim:], axis=1))
+
+    def covers(self, coords: Float[Array, "n d"], phi: Any) -> Bool[Array, " n"]:
+        shape = self._shape_of(phi)
+        return jnp.asarray(shape.distance(coords[:, : shape.dim])) <= 1e-6 * self.shape.size
+
+    def _shape_of(self, phi: Any) -> Shape:
+        return self.shape
 
     def _require_interval(self, name: str, what: str) -> None:
         if self.axis(name) < self.shape.dim:

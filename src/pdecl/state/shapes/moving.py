@@ -91,6 +91,9 @@ class MovingDomain(Domain):
         slack = 1e-6 * (high - low)
         return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
 
+    def _shape_of(self, phi: Any) -> Shape:
+        return self.of(phi)
+
     def at(self, phi: Any) -> Domain:
         """The domain of one φ."""
         shape, _, misfit = _moved(self, phi)

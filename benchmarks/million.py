@@ -32,6 +32,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import pdecl
 from pdecl import stream as streaming
@@ -113,9 +114,10 @@ def speed(solver: str | Path, folder: Path, count: int) -> dict[str, float]:
     rates, seconds = [], []
     for turn in range(3):  # in turn, so that a slow minute of the machine is in both
         began, solved = time.perf_counter(), 0
-        while solved < count // 3:
-            alone()
-            solved += batch * len(some)
+        with threadpool_limits(1, "blas"):  # as in the stream
+            while solved < count // 3:
+                alone()
+                solved += batch * len(some)
         seconds.append((time.perf_counter() - began) / solved)
         part = source_of(model, count // 3)
         out = folder / f"speed{turn}.h5"

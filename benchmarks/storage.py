@@ -3,7 +3,7 @@
     python benchmarks/storage.py SOLVER     a compiled solver of Burgers, as pdecl compile writes one
 
 Values are u of 256 φ on 101 × 101 nodes. Speeds are for a second of one core's time, the disk not
-counted: what a format takes from the solver. Beside them is how fast the solver makes values.
+counted: what a format takes from the solver. Beside them are whole streams of 4096 φ, by the clock.
 Results go to results/storage.json, and a page of them to results/storage.md.
 """
 
@@ -24,6 +24,7 @@ from zarr.codecs import BloscCodec
 
 import pdecl
 from pdecl import stream as streaming
+from pdecl.stream import formats
 from pdecl.stream.answers import Predictor
 
 RESULTS, COUNT, ROWS = Path(__file__).parent / "results", 256, 128
@@ -44,22 +45,23 @@ ZARR = {
 def main(solver: str) -> None:
     jax.config.update("jax_enable_x64", True)
     model, folder = pdecl.load(solver), Path(tempfile.mkdtemp())
-    u, seconds = answers_of(model, grid=(101, 101))
-    weights, _ = answers_of(model, store="weights")
+    u = answers_of(model, grid=(101, 101))
+    weights = answers_of(model, store="weights")
     kinds = {
         "u, float64": u,
         "u, float32": u.astype(np.float32),
         "ω, float64": weights,
         "ω, float32": weights.astype(np.float32),
     }
+    streamed = streams(model, folder)
     found = {name: measured(values, folder) for name, values in kinds.items()}
     began = time.process_time()
     zlib.crc32(np.ascontiguousarray(u).data.cast("B"))
     extra = {
         "solver": model.functions,
         "cores": os.cpu_count(),
-        "values made, MB/s": u.nbytes / COUNT / seconds / 1e6,
         "checksums, MB/s": u.nbytes / (time.process_time() - began) / 1e6,
+        "streams, µs for a φ": streamed,
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "storage.json").write_text(json.dumps({**extra, "kinds": found}, indent=1) + "\n")
@@ -67,14 +69,32 @@ def main(solver: str) -> None:
     print(page(extra, found))
 
 
-def answers_of(model: pdecl.Compiled, **asked: object) -> tuple[np.ndarray, float]:
-    """What is kept of 256 φ, and the seconds of a core for one."""
+def answers_of(model: pdecl.Compiled, **asked: object) -> np.ndarray:
+    """What is kept of 256 φ."""
     source = streaming.FromDistribution(model.family, 5, COUNT)
     predictor = Predictor(model, source.shape, streaming.ask(model, source.shape, **asked), ROWS)
-    list(predictor.stream(source))
-    began = time.process_time()
-    parts = [next(iter(answers.values.values())) for answers in predictor.stream(source)]
-    return np.concatenate(parts), (time.process_time() - began) / COUNT
+    return np.concatenate([next(iter(a.values.values())) for a in predictor.stream(source)])
+
+
+def streams(model: pdecl.Compiled, folder: Path) -> dict[str, float]:
+    """Microseconds for a φ of whole streams."""
+    whole, half = {"grid": (101, 101)}, {"grid": (101, 101), "dtype": "float32"}
+    kinds = {
+        "ω, HDF5": ("w.h5", {"store": "weights"}),
+        "ω, Zarr": ("w.zarr", {"store": "weights"}),
+        "u, float64, HDF5": ("u.h5", whole),
+        "u, float64, Zarr": ("u.zarr", whole),
+        "u, float32, HDF5": ("v.h5", half),
+        "u, float32, Zarr": ("v.zarr", half),
+        "mean over t, HDF5": ("m.h5", {**whole, "reduce": "mean over t"}),
+    }
+    found, source = {}, streaming.FromDistribution(model.family, 5, 4096)
+    for words, (name, asked) in kinds.items():
+        query = streaming.ask(model, source.shape, **asked)
+        rate = streaming.solve_stream(model, source, folder / name, query).rate
+        found[words] = 1e6 / rate
+        formats.remove(folder / name)
+    return found
 
 
 def measured(values: np.ndarray, folder: Path) -> dict[str, dict[str, float]]:
@@ -131,11 +151,14 @@ def page(extra: dict, found: dict) -> str:
     lines = [
         "# What storage costs",
         "",
-        f"`python benchmarks/storage.py SOLVER`, {extra['cores']} cores. A compiled solver of "
-        f"{extra['solver']} functions makes values of u on 101 × 101 nodes",
-        f"(float64) at {extra['values made, MB/s']:.0f} MB/s; checksums take "
-        f"{extra['checksums, MB/s']:.0f} MB/s.",
-        "Speeds are of what is handed over, for a second of one core, the disk not counted.",
+        f"`python benchmarks/storage.py SOLVER`, {extra['cores']} cores, a compiled solver of "
+        f"{extra['solver']} functions, u on 101 × 101 nodes. In the first table",
+        "whole streams, once compiled; in the others what a format takes: MB handed over in a second of "
+        f"one core, the disk not counted. Checksums: {extra['checksums, MB/s']:.0f} MB/s.",
+        "",
+        "| stream | a φ |",
+        "| --- | --- |",
+        *(f"| {name} | {v:.0f} µs |" for name, v in extra["streams, µs for a φ"].items()),
     ]
     for kind, rows in found.items():
         head = "bytes per φ | write, MB/s | read, MB/s"

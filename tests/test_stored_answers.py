@@ -285,6 +285,22 @@ def test_damage_in_an_unfinished_and_in_a_compressed_file(model, tmp_path, monke
     assert_same(packed, tmp_path / "whole.h5")
 
 
+def test_what_is_made_at_the_end_is_made_again(model, tmp_path, monkeypatch):
+    out, words = tmp_path / "u.npz", {"grid": (3, 3)}
+
+    def interrupted(stream, out):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(streaming.formats, "convert", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream(model, out, **words)
+    assert len(pdecl.open(out)) == COUNT  # of the stream that it will be made from
+    assert stream(model, out, **words).solved == 0
+    assert np.load(out)["u"].shape == (COUNT, 3, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["u.npz"]
+
+
 def stop_after(patch, batches):
     write, written = Results.write, itertools.count(1)
 

@@ -280,7 +280,7 @@ class Zarr(Arrays):
         from zarr.codecs import BloscCodec
 
         samples = batch * GROWTH if count is None else count
-        pack = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle") if compressed else None
+        pack = BloscCodec(cname="lz4", clevel=1, shuffle="shuffle") if compressed else None
         group = zarr.create_group(path)
 
         def column(name: str, kind: Any, axes: tuple[str, ...], fill: Any, length: int) -> Any:

@@ -157,7 +157,8 @@ def _claim(out: Path, stream: Path, first: Piece, overwrite: bool) -> Results:
             if not overwrite:
                 raise
         else:
-            if not results.complete and results.batch == first.batch:
+            unfinished = stream != out or not results.complete
+            if unfinished and results.batch == first.batch:
                 return results
             results.close()
             if not overwrite:

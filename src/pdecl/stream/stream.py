@@ -149,7 +149,7 @@ def solve_stream(
             results.require_batch(batch)
         predictor.batch = results.batch
         damaged = results.damaged()
-        if results.complete and not damaged:
+        if results.complete and not damaged and (stream == out or repairing):
             raise ResultError(
                 f"{out} is complete, {results.done} φ; give another --out, or --overwrite."
             )

@@ -10,9 +10,8 @@ import pytest
 
 import pdecl
 from pdecl.layer.system import build
-from pdecl.reduced.core import answer
+from pdecl.reduced.core import answer, in_rounds
 from pdecl.reduced.online import Rules, first_iterate, iterated
-from pdecl.reduced.rounds import in_rounds
 
 
 @pytest.fixture(scope="module")

@@ -165,7 +165,7 @@ def _gauss_newton(
     """Full steps, and a quarter of the last one where it did not lower the objective.
 
     With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
-    when that is below rtol. Every φ of a batch takes part until the last is done: see `rounds.py`.
+    when that is below rtol. Every φ of a batch takes part until the last is done: see `in_rounds`.
 
     Where functions are left out, rows are whitened such that what these would have taken up is noise,
     which the objective at its least tells the size of. A φ that the functions kept can hardly say

@@ -9,7 +9,7 @@ four simulated devices are compared with those on one.
 On a machine with a GPU the same program takes its devices as they are, and says their speed; of one
 device there is no share.
 
-    python benchmarks/devices.py [--steps 200] [--phis 20000] [--only training stream simulated]
+    python benchmarks/devices.py [--steps 400] [--phis 20000] [--only training stream simulated]
 """
 
 import argparse
@@ -134,7 +134,7 @@ def page(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--phis", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=3, help="of one and two in turns")
     parser.add_argument(

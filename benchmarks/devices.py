@@ -3,13 +3,13 @@
 Training is Burgers' quick preset, `pdecl train burgers`, in steps a second after the first; two
 processes are `--processes 2`, which split its batches. The stream is `pdecl solve` with a compiled
 solver: one process for all φ, two for half of them each, at the same time, in φ a second after the first
-batch. Both are said as a share of twice the speed of one. Then the losses of a training on four simulated
-devices are compared with those on one.
+batch. Both are said as a share of twice the speed of one. Then the losses of trainings on two and on
+four simulated devices are compared with those on one.
 
 On a machine with a GPU the same program takes its devices as they are, and says their speed; of one
 device there is no share.
 
-    python benchmarks/devices.py [--steps 60] [--phis 20000] [--out benchmarks/results/devices.json]
+    python benchmarks/devices.py [--steps 400] [--phis 20000] [--only training stream simulated]
 """
 
 import argparse
@@ -20,14 +20,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 from timing import machine, save
 
-ROUNDS = 3  # of one and two in turns, so that what else the machine does meets both
+PARTS, BATCHES = ["training", "stream", "simulated"], (8, 32)
 COMMAND = [sys.executable, "-m", "pdecl_cli"]
 
 
@@ -119,11 +119,12 @@ def page(found: dict[str, Any]) -> str:
         "# Two processes beside one",
         "",
         f"`python benchmarks/devices.py`, on {about['device']}, {found['devices']} device, "
-        f"{about['cores']} cores. Each process has one core; medians of {found['rounds']} rounds in turns.",
+        f"{about['cores']} cores. Each process has one core; medians of {found['rounds']} rounds of one "
+        "and two in turns.",
         "",
         "| | one process | two processes | share of twice the speed |",
         "| --- | --- | --- | --- |",
-        *map(said, found["rows"]),
+        *map(said, found["training"] + found["stream"]),
         "",
         "Losses of four steps of training on two and on four simulated devices differ from those on "
         f"one by {found['difference']:.1e} at most, relatively.",
@@ -133,41 +134,50 @@ def page(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--phis", type=int, default=20000)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--only", choices=["training", "stream", "simulated"])
+    parser.add_argument("--rounds", type=int, default=3, help="of one and two in turns")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=PARTS, help="the others stay as OUT has them"
+    )
     default = Path(__file__).parent / "results" / "devices.json"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()
-    found: dict[str, Any] = {**backend(), "rounds": options.rounds, "rows": []}
+    found = json.loads(options.out.read_text()) if options.out.exists() else {}
+    found |= backend() | {"rounds": options.rounds, "phis": options.phis, "steps": options.steps}
     own = sorted(os.sched_getaffinity(0))
     one, both = [{own[0]}], [{core} for core in own[:2]]
+    # So that what else the machine does meets both, they take turns.
     ways: list[Any] = [one, both] if found["backend"] == "cpu" and len(own) > 1 else [[None]]
-    wanted = lambda part: options.only in (None, part)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
 
-        def row(name: str, unit: str, speed: Any) -> None:
+        def row(name: str, unit: str, speed: Callable[[list[Any]], float]) -> dict[str, Any]:
             speeds = [[speed(cores) for cores in ways] for _ in range(options.rounds)]
-            found["rows"].append(compared(name, unit, speeds))
-            print(said(found["rows"][-1]), flush=True)
+            compares = compared(name, unit, speeds)
+            print(said(compares), flush=True)
+            return compares
 
-        if wanted("training"):
-            for batch in (8, 32):
-                name = f"training Burgers' quick preset, batches of {batch}"
-                row(name, "steps/s", lambda cores, b=batch: training(folder, options.steps, b, cores))
-        if wanted("stream"):
+        if "training" in options.only:
+            found["training"] = [
+                row(
+                    f"training Burgers' quick preset, batches of {batch}",
+                    "steps/s",
+                    lambda cores, batch=batch: training(folder, options.steps, batch, cores),
+                )
+                for batch in BATCHES
+            ]
+        if "stream" in options.only:
             words = ["compile", "burgers", "--functions", 96, "--out", "fast.safetensors", "--json"]
             summaries([begin(words, None, folder)])
             name = f"a stream of {options.phis:,} φ by a compiled solver"
-            row(name, "φ/s", lambda cores: stream(folder, options.phis, cores))
-    if wanted("simulated"):
+            found["stream"] = [row(name, "φ/s", lambda cores: stream(folder, options.phis, cores))]
+    if "simulated" in options.only:
         found["difference"] = simulated()
         print(f"simulated devices: losses differ by {found['difference']:.1e}", flush=True)
     found["machine"] = machine()
-    if options.only is None:
-        save(options.out, found)
+    save(options.out, found)
+    if all(name in found for name in (*PARTS[:2], "difference")):
         options.out.with_suffix(".md").write_text(page(found))
 
 

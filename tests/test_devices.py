@@ -86,10 +86,9 @@ def both(folder, steps=3, pause=0, words=("same", "same")):
     return [start("process", *map(json.dumps, own)) for own in values]
 
 
-def test_two_processes_and_one_that_is_killed(simulated, tmp_path):
+def test_two_processes_and_one_that_is_killed(tmp_path):
     """They end as one process does: from the start, after a SIGKILL, and as one process goes on."""
     folder, wanted = tmp_path / "checkpoints", train(None, steps=6)[1].loss
-    np.testing.assert_allclose(wanted[:3], simulated["losses"]["none"], rtol=1e-10)
     first, second = both(folder, steps=6, pause=0.5)
     until = time.monotonic() + 240
     while not (folder / "steps" / "2").exists() and first.poll() is None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..adaptive import Adaptive, Traced, solve_to_tolerance
 from ..basis import basis as bases
-from ..parallel.devices import mesh_in_vmap, over_devices
+from ..parallel.devices import mesh_in_vmap, over_devices, placed
 from ..state.condition import require_limit
 from ..state.points import Points
 from ..state.problem import Problem, require_problem
@@ -198,13 +198,17 @@ def _is_traced(tree: Any) -> bool:
 def _solve_on(mesh: Mesh, given: _Given, phi: Any) -> Outcome:
     """Inside `vmap` over φ that are split over devices: each solves for its own, and asks no other."""
 
+    # Of shapes alone: with a mesh of explicit axes the types of φ here say too where they are.
+    plain = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), phi)
+    like = eqx.filter_eval_shape(_solve, given, plain)
+
     @jax.custom_batching.custom_vmap
     def one(phi: Any) -> Outcome:
-        return _solve(given, phi)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
     @one.def_vmap
     def batch(size: int, in_batched: Any, phis: Any) -> tuple[Outcome, Any]:
-        found = _solve_all_on(mesh, given, phis)
+        found = _solve_all_on(mesh, given, placed(phis, mesh))
         return found, jax.tree.map(lambda _: True, found)
 
     return one(phi)

@@ -170,6 +170,15 @@ def share(tree: Any, mesh: Mesh | None) -> Any:
     return jax.tree.map(part, tree)
 
 
+def gathers_soon(mesh: Mesh) -> bool:
+    """Whether devices get arrays from each other sooner than they make them: GPUs of one process do, and
+    CPUs, which are slower. Between GPUs of several hosts gathering takes as long as evaluating: the
+    arithmetic is in docs/scaling.md."""
+    devices = mesh.devices.ravel()
+    near = len({one.process_index for one in devices}) == 1
+    return mesh.size > 1 and (near or all(one.platform == "cpu" for one in devices))
+
+
 def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
     """Inside `split`: arrays with a row for each point, by a function that is the same on every device.
     Each takes a part of the points, and gets from the others what they found at theirs."""

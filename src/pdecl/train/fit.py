@@ -26,6 +26,7 @@ from ..parallel.devices import (
     agreed,
     averaged,
     gathered,
+    gathers_soon,
     local,
     mesh_of,
     replicated,
@@ -299,15 +300,16 @@ def make_step(
         size = sum(sizes_of(problem, eqx.combine(parameters, rest), first).values())
         points, fresh = problem.draw(size, points_key), loss_problem.draw(size, fresh_key)
         # Of a direct solver's loops none evaluates functions: each device takes its own number of turns.
-        together = mesh is not None and mesh.size > 1 and (method == "soft" or solver.linear.direct)
-        together = together and may_share(problem, eqx.combine(parameters, rest), first)
+        shared = None
+        if mesh is not None and gathers_soon(mesh) and (method == "soft" or solver.linear.direct):
+            shared = mesh if may_share(problem, eqx.combine(parameters, rest), first) else None
         if include_collocation or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
         def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
             basis = eqx.combine(parameters, rest)
             basis = InSingle(basis) if single else basis
-            basis = Shared(basis, mesh) if together and mesh is not None else basis
+            basis = basis if shared is None else Shared(basis, shared)
 
             def of_phi(phi: Any) -> tuple[Array, Array]:
                 if method == "soft":

@@ -103,7 +103,8 @@ def _set(text: str) -> str:
     parts = _CODE.split(text)
     for k in range(0, len(parts), 2):
         whole = _BLOCK.sub(lambda m: _formula(m, "block"), parts[k])
-        parts[k] = _INLINE.sub(lambda m: _formula(m, "inline"), whole)
+        # Markdown takes a line that begins with <math> for a block of its own.
+        parts[k] = _INLINE.sub(lambda m: f"<span>{_formula(m, 'inline')}</span>", whole)
     return "".join(parts)
 
 

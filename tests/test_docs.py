@@ -84,8 +84,8 @@ def test_pages_need_no_network(site):
 
 def test_formulas_are_set(site):
     assert "<math" in (site / "gallery" / "wave.html").read_text()
-    code = re.compile(r"<(code|script)\b.*?</\1>", re.DOTALL)
-    assert not any("$" in code.sub("", path.read_text()) for path in site.rglob("*.html"))
+    for page in (site / "method.html", *(site / "gallery").glob("*.html")):
+        assert "$" not in re.sub(r"<(code|script)\b.*?</\1>", "", page.read_text(), flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix("")))

@@ -26,7 +26,7 @@ from scipy.integrate import quad
 import pdecl
 
 jax.config.update("jax_enable_x64", True)
-degree = 5
+degree = 6
 d = 6
 names = tuple(f"x{i}" for i in range(1, d + 1))
 
@@ -68,7 +68,7 @@ problem = pdecl.Problem(
         ),
     ],
 )
-q = pdecl.solve(problem, basis, residual_limit=0.1)
+q = pdecl.solve(problem, basis)
 print(q)
 
 # %% [markdown]

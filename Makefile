@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-CODE := src tests benchmarks examples docs/hooks.py
+CODE := src tests benchmarks examples docs/hooks.py docs/pages.py
 PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
@@ -62,6 +62,7 @@ test: $(READY) lint types  ## lint, types and tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 docs: $(READY) ## build the documentation into site/, to be opened as files: site/index.html
+	$(BIN)/python docs/pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 gallery: $(READY) ## run all examples at full size, and keep their pictures and errors for the documentation
@@ -78,4 +79,4 @@ mutate: $(READY) ## test the tests: 100 mistakes in the solver, derivative, loss
 	$(BIN)/python benchmarks/mutation.py --sample 100
 
 clean:          ## remove what make made
-	rm -rf $(VENV) demo quick paper stress site
+	rm -rf $(VENV) demo quick paper stress site build

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 SCRIPTS = Path(__file__).parent / "gallery"
 RESULTS = ROOT / "docs" / "gallery"
 _POSTER = (
-    *("poisson", "kuramoto_sivashinsky", "cavity", "beam"),
+    *("poisson", "kuramoto_sivashinsky", "step_flow", "beam"),
     *("perforated_square", "maxwell", "helmholtz", "elasticity"),
 )
 

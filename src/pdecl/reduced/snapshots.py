@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..basis import basis as bases
 from ..layer.creased import fold, front_solver
+from ..layer.residual import relative_residuals
 from ..layer.solve import complete, sizes_of, solve
 from ..layer.solvers import GaussNewton, LinearSolver
 from ..layer.system import Plan, System, build, each_set, make_plan
@@ -215,6 +216,27 @@ def stored_system(
         )
         offset = tuple(each_set(problem, plan, sets, fixed))
     return System(problem, None, phi, sets, plan, jets, offset)
+
+
+def residuals_of(
+    snapshots: Snapshots, phis: Any, weights: Float[Array, "batch N"]
+) -> Float[np.ndarray, " batch"]:
+    """What answers leave at all candidate points: for each φ the largest relative residual."""
+    s = snapshots
+    given = s.problem, s.basis, s.candidates, s.plan, s.jets
+    return np.asarray(_residuals_of(given, jax.tree.map(jnp.asarray, phis), jnp.asarray(weights)))
+
+
+@eqx.filter_jit
+def _residuals_of(given: Any, phis: Any, weights: Float[Array, "batch N"]) -> Float[Array, " batch"]:
+    problem, basis, candidates, plan, jets = given
+
+    def one(case: Any) -> Float[Array, ""]:
+        phi, own = case
+        system = stored_system(problem, basis, phi, candidates, plan, jets)
+        return jnp.max(jnp.stack(list(relative_residuals(system, own).values())))
+
+    return jax.lax.map(one, (phis, weights), batch_size=TOGETHER)
 
 
 def values_of(

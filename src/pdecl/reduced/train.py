@@ -70,7 +70,7 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
             "seconds of solutions": round(seconds(), 1),
             "tried": [],
         }
-        over, worst = lambda: seconds() > budget, np.inf
+        over, worst, least = lambda: seconds() > budget, np.inf, 0
         make = lambda least: _made(family, problem, phis, solutions, least, training, over, tell)
         before = seconds()
         made, snapshots = make(0)
@@ -82,14 +82,16 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
             hard, exact = _exactly(problem, chosen, solutions[-1].tolerance, 0.1 * budget, tell)
             if not hard:
                 break
-            worst = float(_distances(made, hard, exact).max())
+            before_that, worst = worst, float(_distances(made, hard, exact).max())
             training["tried"][-1] |= {"worst": worst, "solutions": len(solutions)}
             if worst <= _WORST * tolerance or over():
                 break
             _add(problem, draws, phis, solutions, hard, exact)
+            if worst > 0.5 * before_that:  # more solutions alone do not help
+                least = made.functions // len(problem.unknowns) + 1
             before = seconds()
             try:
-                made, snapshots = make(made.functions // len(problem.unknowns) + 1)
+                made, snapshots = make(least)
             except NoBasis:  # the one before serves
                 break
     training |= {"solutions": len(solutions), "seconds": round(seconds(), 1)}

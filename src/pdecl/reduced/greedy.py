@@ -43,6 +43,8 @@ class Draws:
         count = 1 if hardness is None else _OF
         phis = self._family.sample(SPLITS["train"].seed, count, self._number)
         self._number += count
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(phis)):
+            raise ValueError("the distribution of φ, `parameter=`, gives NaN or infinite numbers.")
         if hardness is None:
             return take(phis, 0)
         return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness.start(phi, 1)[0])(phis))))

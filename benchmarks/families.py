@@ -176,7 +176,7 @@ def fisher_kpp() -> Case:
         spline = scipy.interpolate.CubicSpline(x, np.stack(nodes, axis=2), axis=1)(lines[0])
         return spline[:, :, 0] if last else spline
 
-    rival = Rival("finite differences of second order, ETDRK4", method, (1, 2, 3, 4, 6, 8, 16))
+    rival = Rival("finite differences of second order, ETDRK4", method, (1, 2, 3, 4, 6, 8, 12, 16, 32))
     return Case("Fisher–KPP", lines, (rival,), (1e-3, 1e-2))
 
 

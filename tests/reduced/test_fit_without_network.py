@@ -57,6 +57,34 @@ def test_functions_are_as_few_as_the_tolerance_asks_for(solver):
     assert solver.training["tried"][-1]["mean"] <= 1e-3
 
 
+def test_rare_phi_are_found_and_learned_from():
+    """One φ of 200 starts with another wave: of the first 24 none does."""
+    law = lambda key: {
+        "k": jr.uniform(key, minval=0.05, maxval=0.1),
+        "rare": 1.0 * (jr.uniform(jr.fold_in(key, 1)) < 0.005),
+    }
+    start = lambda u, z, phi: u() - jnp.sin(jnp.pi * z.x) - phi["rare"] * jnp.sin(2 * jnp.pi * z.x)
+    problem = pdecl.Problem(
+        box,
+        [
+            pdecl.Fit(lambda u, z, phi: u.d("t") - phi["k"] * u.d("x", "x"), on=box.interior),
+            pdecl.Fit(start, on=box.face(t=0)),
+            pdecl.Fit(lambda u, z, phi: u(), on=box.faces("x")),
+        ],
+        parameter=law,
+    )
+    # It ends long before: the budget is for a machine that does much else.
+    solver = pdecl.fit(problem, tolerance=1e-3, budget=3000.0, progress=False)
+    tries = [tried["worst"] for tried in solver.training["tried"] if "worst" in tried]
+    assert tries[0] > 0.1
+    assert tries[-1] < 1e-2
+    mesh = box.mesh(21, 21)
+    x, t = mesh.T
+    truth = exact(0.07, x, t) + np.exp(-4 * 0.07 * np.pi**2 * t) * np.sin(2 * np.pi * x)
+    found = solver({"k": 0.07, "rare": 1.0})(mesh)
+    assert np.linalg.norm(found - truth) < 3e-3 * np.linalg.norm(truth)
+
+
 def test_derivatives_are_those_of_the_polynomials(solver):
     k, points = 0.1, box.interior.draw(jr.key(0), 50).coords
     found = solver(k).d("x", "x")(points)
@@ -133,6 +161,14 @@ def test_what_cannot_be_trained_so_is_said():
         pdecl.fit(pdecl.Problem(box, heat().conditions))
     with pytest.raises(ValueError, match="tolerance"):
         pdecl.fit(heat(), tolerance=-1.0)
+    with pytest.raises(ValueError, match="budget"):
+        pdecl.fit(heat(), budget=0)
+    nan = pdecl.Problem(box, heat().conditions, parameter=lambda key: jnp.nan * jr.uniform(key))
+    with pytest.raises(ValueError, match=r"`parameter=`, gives NaN"):
+        pdecl.fit(nan)
+    few = pdecl.Problem(box, heat().conditions[:2], parameter=heat().parameter)
+    with pytest.raises(ValueError, match="too few conditions"):
+        pdecl.fit(few)
     with pytest.raises(TypeError, match="optimiser"):
         pdecl.fit(heat(), None, object())
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from ..family import SPLITS, Family
 from ..family.phi import stack, take
+from .snapshots import Snapshots, residuals_of
 from .statistics import PhiStatistics, phi_statistics
 
 if TYPE_CHECKING:
@@ -42,18 +43,25 @@ class Draws:
         count = 1 if hardness is None else _OF
         phis = self._family.sample(SPLITS["train"].seed, count, self._number)
         self._number += count
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(phis)):
+            raise ValueError("the distribution of φ, `parameter=`, gives NaN or infinite numbers.")
         if hardness is None:
             return take(phis, 0)
         return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness.start(phi, 1)[0])(phis))))
 
-    def hardest(self, solver: "Compiled", count: int) -> list[Any]:
-        """Of many φ those whose errors a solver states largest, or that it has no answer for."""
+    def hardest(self, solver: "Compiled", snapshots: Snapshots, count: int) -> list[Any]:
+        """Of many φ those that a solver has no answer for, or whose errors it states largest, and as
+        many that leave most in rows that it does not look at: it has few."""
         phis = self._family.sample(SPLITS["train"].seed, _MANY, self._number)
         self._number += _MANY
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            estimates = np.asarray(solver(phis, throw=False).error_estimate)
-        return [take(phis, int(k)) for k in np.argsort(-estimates, kind="stable")[:count]]
+            solution = solver(phis, throw=False)
+        left = residuals_of(snapshots, phis, solution.weights)
+        ways = [np.asarray(solution.error_estimate), np.where(np.isfinite(left), left, np.inf)]
+        orders = [np.argsort(-x, kind="stable")[:count].tolist() for x in ways]
+        in_turn = dict.fromkeys(k for pair in zip(*orders, strict=True) for k in pair)
+        return [take(phis, k) for k in list(in_turn)[:count]]
 
     def learn(self, phis: list[Any], weights: Float[np.ndarray, "S N"], unknowns: int) -> None:
         """From solutions in orthonormal functions: what each adds to all others, interpolated in φ."""

@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float
 
 from ..basis import basis as bases
 from ..layer.creased import fold, front_solver
+from ..layer.residual import relative_residuals
 from ..layer.solve import complete, sizes_of, solve
 from ..layer.solvers import GaussNewton, LinearSolver
-from ..layer.system import Plan, build, make_plan
+from ..layer.system import Plan, make_plan
 from ..state.condition import Enforce, Fit
 from ..state.dependence import depends
 from ..state.domain import Region
@@ -25,7 +26,7 @@ from ..state.rules import LowDiscrepancy, Nodes, Uniform
 from ..support.status import Status
 from . import crease as creases
 from .crease import CREASED, SMOOTH, Orders
-from .forms import Form, Rows
+from .forms import Form, Held, Live, Rows
 
 _CANDIDATES = 5  # times as many points to choose from as a solve would draw
 _QUADRATURE = 4096  # points on which functions are compared
@@ -192,6 +193,23 @@ def all_fitted(problem: Problem) -> Problem:
         return problem
     fitted = [Fit(c.equation, c.on, c.weight, c.name, c.residual_limit) for c in problem.conditions]
     return Problem(problem.domain, fitted, problem.parameter, problem.unknowns)
+
+
+def residuals_of(
+    snapshots: Snapshots, phis: Any, weights: Float[Array, "batch N"]
+) -> Float[np.ndarray, " batch"]:
+    """What answers leave at all candidate points: for each φ the largest relative residual."""
+    rows = snapshots.rows(Live(None) if snapshots.sees_phi else Held(None))
+    return np.asarray(_residuals_of(rows, jax.tree.map(jnp.asarray, phis), jnp.asarray(weights)))
+
+
+@eqx.filter_jit
+def _residuals_of(rows: Rows, phis: Any, weights: Float[Array, "batch N"]) -> Float[Array, " batch"]:
+    def one(case: Any) -> Float[Array, ""]:
+        phi, own = case
+        return jnp.max(jnp.stack(list(relative_residuals(rows.system(phi), own).values())))
+
+    return jax.lax.map(one, (phis, weights), batch_size=TOGETHER)
 
 
 def values_of(

@@ -70,25 +70,28 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
             "seconds of solutions": round(seconds(), 1),
             "tried": [],
         }
-        over, worst = lambda: seconds() > budget, np.inf
+        over, worst, least = lambda: seconds() > budget, np.inf, 0
         make = lambda least: _made(family, problem, phis, solutions, least, training, over, tell)
         before = seconds()
-        made = make(0)
+        made, snapshots = make(0)
         while True:
             # A round takes about as long as this, and a share of it for the solutions.
             if seconds() + 1.5 * (seconds() - before) > budget:
                 break
-            hard, exact = _hardest(problem, draws, made, solutions[-1].tolerance, 0.1 * budget, tell)
+            chosen = draws.hardest(made, snapshots, _HARD)
+            hard, exact = _exactly(problem, chosen, solutions[-1].tolerance, 0.1 * budget, tell)
             if not hard:
                 break
-            worst = float(_distances(made, hard, exact).max())
+            before_that, worst = worst, float(_distances(made, hard, exact).max())
             training["tried"][-1] |= {"worst": worst, "solutions": len(solutions)}
             if worst <= _WORST * tolerance or over():
                 break
             _add(problem, draws, phis, solutions, hard, exact)
+            if worst > 0.5 * before_that:  # more solutions alone do not help
+                least = made.functions // len(problem.unknowns) + 1
             before = seconds()
             try:
-                made = make(made.functions // len(problem.unknowns) + 1)
+                made, snapshots = make(least)
             except NoBasis:  # the one before serves
                 break
     training |= {"solutions": len(solutions), "seconds": round(seconds(), 1)}
@@ -100,8 +103,9 @@ def fit_reduced(family: Family, tolerance: float, budget: float, progress: bool)
 def _made(
     family: Family, problem: Problem, phis: list[Any], solutions: list[Adaptive], least: int,
     training: dict[str, Any], over: Callable[[], bool], tell: Tell,
-) -> Compiled:  # fmt: skip
-    """A compiled solver of these solutions, with at least so many functions for each unknown."""
+) -> tuple[Compiled, Snapshots]:  # fmt: skip
+    """A compiled solver of these solutions, with at least so many functions for each unknown, and what
+    it is made from."""
     tell(None, f"modes of {len(solutions)} solutions")
     tolerance = training["tolerance"]
     common = Common(solutions)
@@ -121,23 +125,24 @@ def _made(
     )  # fmt: skip
     stated = float(np.quantile([one.error_estimate for one in solutions], 0.9))
     calibration = calibrated(snapshots, made.core), stated
-    return replace(made, experiment=experiment, training=training, calibration=calibration)
+    made = replace(made, experiment=experiment, training=training, calibration=calibration)
+    return made, snapshots
 
 
-def _hardest(
-    problem: Problem, draws: Draws, made: Compiled, tolerance: float, budget: float, tell: Tell
+def _exactly(
+    problem: Problem, phis: list[Any], tolerance: float, budget: float, tell: Tell
 ) -> tuple[list[Any], list[Adaptive]]:
-    """Fresh φ that the solver says least well, and their solutions, as far as the time allows."""
-    begun, hard, exact = time.perf_counter(), [], []
-    for phi in draws.hardest(made, _HARD):
+    """Those of the φ that are solved in the time, and their solutions."""
+    begun, solved, exact = time.perf_counter(), [], []
+    for phi in phis:
         one = _solved(problem, phi, tolerance, budget, False)
         if one.error_estimate < 10 * tolerance:
-            hard.append(phi)
+            solved.append(phi)
             exact.append(one)
             tell(None, f"{len(exact)} of the hardest φ")
         if time.perf_counter() - begun > budget:
             break
-    return hard, exact
+    return solved, exact
 
 
 def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.ndarray:

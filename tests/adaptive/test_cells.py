@@ -182,7 +182,8 @@ def test_elimination_solves_the_least_squares_of_all_rows():
         top += len(block)
     right = np.concatenate(sides)
     x = np.linalg.lstsq(whole, right)[0]
-    of_traces = [Traces(block[:, own:], [(slice(None), slice(None))]) for block in blocks]
+    every = slice(None)
+    of_traces = [Traces(*block[:, own:].shape, [(every, every, block[:, own:])]) for block in blocks]
     tree = Tree(dissect(mesh.lows, pairs), traces)
     found, left = Elimination(tree, [block[:, :own] for block in blocks], of_traces).solve(sides)
     np.testing.assert_allclose(np.concatenate(found), x[: own * len(mesh)], atol=1e-10)

@@ -22,6 +22,8 @@ from .features import require_dimension
 from .pickling import Pickled
 from .words import inner, name_of
 
+Factor = Callable[[Array], Array]  # of a point
+
 
 class Mollified(Summarised, Basis):
     """Functions that vanish on faces of the box: `Mollified(basis, box.faces())`.
@@ -127,7 +129,7 @@ class Times(Basis):
     """A basis of points multiplied by a factor."""
 
     inner: Basis
-    factor: Vanishing
+    factor: Factor
 
     @property
     def count(self) -> int | None:
@@ -160,7 +162,7 @@ class Shifted(Basis):
             return value
         return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
 
-    def times(self, factor: Vanishing) -> "Shifted":
+    def times(self, factor: Factor) -> "Shifted":
         return Shifted(times(self.inner, factor), Product(self.value, factor))
 
     def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
@@ -183,18 +185,18 @@ class Product(eqx.Module):
     """A fixed function multiplied by a factor."""
 
     inner: Callable[[Any, Any], Any]
-    factor: Vanishing
+    factor: Factor
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
         return _product(self.factor, self.inner, x, phi)
 
 
-def _product(factor: Vanishing, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
+def _product(factor: Factor, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
     here = factor(x)
     return jax.tree.map(lambda values: here.astype(values.dtype) * values, inner(x, phi))
 
 
-def times(basis: Basis, factor: Vanishing) -> Basis:
+def times(basis: Basis, factor: Factor) -> Basis:
     """The basis, made for one φ, multiplied by a factor."""
     if basis.times is not None:
         return basis.times(factor)
@@ -211,3 +213,7 @@ def times(basis: Basis, factor: Vanishing) -> Basis:
 def _require_faces(wrapper: str, on: Any) -> None:
     if not isinstance(on, Region) or on.sides == ((),):
         raise TypeError(f"{wrapper}: `on` must be faces of a box, such as box.faces() or box.face(t=0).")
+    if on.sides[0] and isinstance(on.sides[0][0], str):
+        raise TypeError(
+            f"{wrapper}: {on} is of a shape: write ExactBoundary(basis, (domain.boundary(...), value))."
+        )

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import j0, j1, jn_zeros
 
 import pdecl
 from pdecl import Fit, Points, Problem, SolveError, Status
@@ -132,6 +133,23 @@ def test_error_is_below_the_stated_one(case):
     error = np.linalg.norm(np.asarray(solution(x)) - truth) / np.linalg.norm(truth)
     assert solution.status is Status.SOLVED
     assert error <= solution.error_estimate <= tolerance
+
+
+def test_a_start_that_the_boundary_contradicts_is_solved_from():
+    """A cold disc whose rim is hot at once: u = 1 − Σ 2 J0(a r) e^{−a² t} / (a J1(a))."""
+    domain = Domain(Disk([0, 0], 1.0), t=(0, 0.5))
+    conditions = [
+        Fit(lambda v, z, k: v.d("t") - laplacian(v), on=domain.interior),
+        Fit(lambda v, z, k: v(), on=domain.face(t=0)),
+        Fit(lambda v, z, k: v() - 1, on=domain.boundary()),
+    ]
+    solution = pdecl.solve(Problem(domain, conditions), tolerance=3e-2)
+    assert solution.slabs < 40
+    x = inside(domain)
+    r, t = np.hypot(x[:, 0], x[:, 1])[:, None], x[:, 2:]
+    a = jn_zeros(0, 60)
+    u = 1 - np.sum(2 * j0(a * r) * np.exp(-(a**2) * t) / (a * j1(a)), axis=1)
+    assert np.linalg.norm(solution(x) - u) < 3e-2 * np.linalg.norm(u)
 
 
 def test_stokes_flow_conserves_mass():

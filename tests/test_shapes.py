@@ -471,7 +471,7 @@ def test_boundary_values_can_hold_exactly():
         np.testing.assert_allclose(solution(x), wanted, atol=1e-10)
     fine = pdecl.solve(pdecl.Problem(domain, [laplace, *rows]), 1.0, tolerance=1e-3)
     x = domain.shape.interior(200)[0]
-    assert np.linalg.norm(solution(x) - fine(x)) < 0.02 * np.linalg.norm(fine(x))
+    assert np.linalg.norm(solution(x) - fine(x)) < 0.1 * np.linalg.norm(fine(x))
 
 
 @pytest.mark.parametrize(

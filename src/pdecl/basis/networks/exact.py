@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...state.domain import Region
 from ...state.points import Point
 from ...state.shapes.domain import Domain, ShapeRegion
 from ...state.shapes.moving import MovingDomain
@@ -135,7 +136,7 @@ def _require_given(pair: Any) -> None:
     if not (isinstance(on, ShapeRegion) and on.within is None and _is_boundary(on)):
         raise TypeError(
             "ExactBoundary: takes pairs of a part of a shape's boundary and its value, such as "
-            f"(domain.boundary('hole 1'), 0.0); found {found(pair)}."
+            f"(domain.boundary('hole 1'), 0.0); found {on if isinstance(on, Region) else found(pair)}."
         )
     if callable(pair[1]):
         require_arguments("ExactBoundary: the value", pair[1], ("z", "phi"))

@@ -25,6 +25,7 @@ from pdecl.shapes import (
     interface,
     load,
 )
+from pdecl.state.shapes.smooth import require_told_apart, smooth_distance, wanted_sides
 
 UNIT = Rectangle((0, 0), (1, 1))
 L = Polygon([(0, 0), (1, 0), (1, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)])
@@ -428,3 +429,79 @@ def test_between_materials_values_and_fluxes_agree():
     )
     with pytest.raises(ValueError, match="no shape 'shell' inside; there are: core"):
         domain.interface("shell")
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        (UNIT - Disk((0.3, 0.3), 0.1) - Ellipse((0.7, 0.7), (0.1, 0.2), 0.3), ("outer", "hole 1")),
+        (UNIT - Disk((0.3, 0.3), 0.1), ("left", "top")),
+        (L, ("side 3", "side 4")),
+        (Rectangle((0, 0), (4, 2)) - Rectangle((0, 1), (2, 2)), ("outer", "holes")),
+        (Disk((0, 0), 1) | Disk((1, 0), 1), ("outer 1", "outer 2")),
+    ],
+)
+def test_a_smooth_distance_is_zero_on_its_parts_and_falls_with_slope_one(shape, parts):
+    require_told_apart(shape, parts)
+    one = smooth_distance(shape, wanted_sides(shape, parts))
+    x, normals, *_ = shape.boundary(40, parts)
+    np.testing.assert_allclose(one(x), 0, atol=1e-12)
+    step = 1e-6 * normals
+    slope = (np.asarray(one(x - 2 * step)) - np.asarray(one(x - step))) / 1e-6
+    np.testing.assert_allclose(slope, 1, rtol=1e-3)
+    assert np.all(np.asarray(one(shape.interior(100)[0])) > 0)
+
+
+def test_boundary_values_can_hold_exactly():
+    domain = Domain(UNIT - Disk((0.5, 0.5), 0.2))
+    laplace = pdecl.Fit(lambda u, z, phi: u.d("x", "x") + u.d("y", "y") + phi, on=domain.interior)
+    outer = lambda z, phi: phi * z.x
+    given = [(domain.boundary("outer"), outer), (domain.boundary("hole 1"), 0.5)]
+    rows = [
+        pdecl.Fit(lambda u, z, phi: u() - outer(z, phi), on=given[0][0]),
+        pdecl.Fit(lambda u, z, phi: u() - 0.5, on=given[1][0]),
+    ]
+    powers = jnp.array([(i, j) for i in range(9) for j in range(9 - i)])
+    plain = lambda x, phi: jnp.prod((2 * x - 1) ** powers, axis=1)
+    basis = pdecl.nn.ExactBoundary(plain, *given)
+    solution = pdecl.solve(pdecl.Problem(domain, [laplace]), basis, 1.0, throw=False)
+    for on, value in (("outer", None), ("hole 1", 0.5)):
+        x = domain.shape.boundary(30, on)[0]
+        wanted = x[:, 0] if value is None else value
+        np.testing.assert_allclose(solution(x), wanted, atol=1e-10)
+    fine = pdecl.solve(pdecl.Problem(domain, [laplace, *rows]), 1.0, tolerance=1e-3)
+    x = domain.shape.interior(200)[0]
+    assert np.linalg.norm(solution(x) - fine(x)) < 0.1 * np.linalg.norm(fine(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda d: (d.interior, 0.0), TypeError, "a part of a shape's boundary"),
+        (lambda d: (d.boundary("half"), 0.0), ShapeError, "none of these parts is a primitive's"),
+        (lambda d: (d.boundary("left"), 0.0), ShapeError, "'left' cannot be told from 'half'"),
+        (lambda d: (d.boundary("right"), lambda z: 0.0), TypeError, "z, phi"),
+    ],
+)
+def test_what_cannot_hold_exactly_is_said(make, error, words):
+    domain = Domain(UNIT.name("half", lambda x: (x[:, 0] < 1e-9) & (x[:, 1] < 0.5)))
+    with pytest.raises(error, match=words):
+        pdecl.nn.ExactBoundary(lambda x, phi: x, make(domain))
+
+
+def test_a_surface_where_u_has_a_value_is_drawn():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    domain = Domain(Ball((0, 0, 0), 1.0))
+    square = lambda z: z.x**2 + z.y**2 + z.z**2
+    problem = pdecl.Problem(domain, [pdecl.Fit(lambda u, z, phi: u() - square(z), on=domain.interior)])
+    solution = pdecl.solve(problem, lambda x, phi: jnp.append(x**2, 1.0))
+    ((ax,),) = solution.plot(level=0.25)
+    corners = ax.collections[0]._vec[:3]
+    np.testing.assert_allclose(np.linalg.norm(corners, axis=0), 0.5, atol=0.01)
+    with pytest.raises(ValueError, match="u is 4 nowhere; it is from"):
+        solution.plot(level=4)
+    with pytest.raises(ValueError, match="three coordinates; free are x, y"):
+        solution.plot(level=0.25, at={"z": 0.0})
+    with pytest.raises(ValueError, match='projection="3d"'):
+        solution.plot(pyplot.figure().add_subplot(), level=0.25)
+    pyplot.close("all")

@@ -6,6 +6,7 @@ from .basis.grid import GridBasis as GridBasis
 from .basis.networks import FNO as FNO
 from .basis.networks import MLP as MLP
 from .basis.networks import DeepONet as DeepONet
+from .basis.networks import ExactBoundary as ExactBoundary
 from .basis.networks import ExactInitial as ExactInitial
 from .basis.networks import GatedDeepONet as GatedDeepONet
 from .basis.networks import InSingle as InSingle

@@ -81,6 +81,8 @@ class Degrees(Space):
         for top, k in zip(tops, some, strict=False):
             n = len(slopes[k])
             for e, entry in enumerate(self.reading.entries[self.reading.rest[k]]):
+                if not slopes[k][:, :, e].any():
+                    continue
                 whole = out.setdefault(self.reading.march_count(entry), np.zeros((tops[-1], self.size)))
                 for r in range(slopes[k].shape[1]):
                     rows = slice(top + r * n, top + (r + 1) * n)

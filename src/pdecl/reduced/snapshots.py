@@ -15,7 +15,7 @@ from ..layer.creased import fold, front_solver
 from ..layer.residual import relative_residuals
 from ..layer.solve import complete, sizes_of, solve
 from ..layer.solvers import GaussNewton, LinearSolver
-from ..layer.system import Plan, make_plan
+from ..layer.system import Plan, build, make_plan
 from ..state.condition import Enforce, Fit
 from ..state.dependence import depends
 from ..state.domain import Region

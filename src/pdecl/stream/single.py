@@ -36,6 +36,7 @@ def one_by_one(
 
 
 def _solved(model: Trained | Compiled, phi: Any, limit: float) -> Solution:
+    found: Solution
     if isinstance(model, Compiled):
         found = model(phi, throw=False, residual_limit=limit)
     elif model.experiment.method == "soft":

@@ -36,25 +36,35 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """A cell's rows on the traces of its faces, (n, traces): `parts` are the rows and columns of each
-    face, and nothing is elsewhere."""
+    """A cell's last rows, `height` of them, on the traces of its faces: for each face its rows, its
+    columns, and what is there. Nothing is elsewhere."""
 
-    matrix: np.ndarray
-    parts: list[tuple[slice, slice]]
+    height: int
+    width: int
+    faces: list[tuple[slice, slice, np.ndarray]]
 
     @cached_property
-    def gram(self) -> np.ndarray:
-        out = np.zeros((self.matrix.shape[1],) * 2)
-        for rows, columns in self.parts:
-            block = self.matrix[rows, columns]
-            out[columns, columns] += block.T @ block
+    def grams(self) -> list[np.ndarray]:
+        return [block.T @ block for *_, block in self.faces]
+
+    def across(self, M: np.ndarray) -> np.ndarray:
+        """Mᴴ T for the last rows of M."""
+        out = np.zeros((M.shape[1], self.width), M.dtype)
+        last = M[len(M) - self.height :]
+        for rows, columns, block in self.faces:
+            out[:, columns] = last[rows].conj().T @ block
         return out
 
-    def across(self, Q: np.ndarray) -> np.ndarray:
-        """Qᴴ T"""
-        out = np.zeros((Q.shape[1], self.matrix.shape[1]), Q.dtype)
-        for rows, columns in self.parts:
-            out[:, columns] += Q[rows].conj().T @ self.matrix[rows, columns]
+    def forth(self, t: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.height, t.dtype)
+        for rows, columns, block in self.faces:
+            out[rows] = block @ t[columns]
+        return out
+
+    def back(self, side: np.ndarray) -> np.ndarray:
+        out, last = np.zeros(self.width, side.dtype), side[len(side) - self.height :]
+        for rows, columns, block in self.faces:
+            out[columns] = block.T @ last[rows]
         return out
 
 
@@ -160,7 +170,7 @@ class Elimination:
         out = []
         for side, block, traces, (x, t) in zip(sides, self.blocks, self.traces, found, strict=True):
             rest = side - block @ x
-            rest[len(rest) - len(traces.matrix) :] -= traces.matrix @ t
+            rest[len(rest) - traces.height :] -= traces.forth(t)
             out.append(rest)
         return out
 
@@ -172,9 +182,10 @@ class Elimination:
         for i, group in enumerate(groups):
             if group.cell is not None:
                 cell, side, T = self._cells[group.cell], sides[group.cell], self.traces[group.cell]
-                reduced[i] = cell.turn.conj().T @ side
-                last = side[len(side) - len(T.matrix) :]
-                rest[i] = T.matrix.T @ last - cell.across.conj().T @ reduced[i]
+                # Qᴴ = R⁻ᴴ Mᴴ, so that Q need not be kept; what that loses refinement makes good.
+                turned = self.blocks[group.cell].conj().T @ side
+                reduced[i] = _triangular(cell.own, turned, adjoint=True)
+                rest[i] = T.back(side) - cell.across.conj().T @ reduced[i]
             else:
                 joint, k = self._joints[i], tree.between[i]
                 y = self._gathered(i, [rest.pop(j) for j in group.halves])
@@ -214,8 +225,11 @@ class Elimination:
         if np.any(np.abs(np.diag(R)) <= _DEPENDENT * norms):
             raise Singular(_SINGULAR)
         Q, _, _ = gqr(qr, scales, lwork=64 * k, overwrite_a=1)
-        across = traces.across(Q[height - len(traces.matrix) :])
-        return _Cell(Q, R, across), traces.gram - across.conj().T @ across
+        across = traces.across(Q)
+        gram = -(across.conj().T @ across)
+        for (_, columns, _), own in zip(traces.faces, traces.grams, strict=True):
+            gram[columns, columns] += own
+        return _Cell(R, across), gram
 
     def _joint(self, S: np.ndarray, k: int) -> tuple["_Joint", np.ndarray]:
         if not k:
@@ -250,9 +264,8 @@ class Elimination:
 
 @dataclass(frozen=True)
 class _Cell:
-    """QR of a cell's rows on its own unknowns: Q, R, and Qᴴ T."""
+    """Of QR of a cell's rows on its own unknowns: R, and Qᴴ T."""
 
-    turn: np.ndarray
     own: np.ndarray
     across: np.ndarray
 

@@ -143,7 +143,7 @@ class March:
             try:
                 Z, inverse, _ = slab.solve(guess, 0.03 * allowed, reuse)
             except Failed:
-                h, inverse = h / 2, None
+                h, inverse, jumps = (self.first if jumps else h / 2), None, False
                 continue
             self.effort.steps += 1
             self.effort.factorisations += reuse is None
@@ -175,7 +175,10 @@ class March:
         return next(piece.h for piece in self.pieces if piece.h > 2 * _AT_ONCE * self.length)
 
     def _is_contradicted(self, start: Start) -> bool:
-        """Whether the start leaves a condition that is no equation of motion far from satisfied."""
+        """Whether the start leaves a condition that is no equation of motion far from satisfied. Not of
+        waves: a jump would leave them with a speed without bound."""
+        if any(len(derivatives) > 1 for derivatives in start.values()):
+            return False
         sizes = {u: share.stop - share.start for u, share in self.space.shares.items()}
         nothing = {u: [np.zeros((1, n))] * (1 + len(start.get(u, []))) for u, n in sizes.items()}
         jets = {u: [start[u][0][None], *x[1:]] if start.get(u) else x for u, x in nothing.items()}

@@ -12,6 +12,7 @@ Rows are more than functions: least squares. What decides is how they are weighe
   re-entrant corners pollute). With it cells conserve what the equation conserves, as finite volumes do.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -255,16 +256,20 @@ class Cells(Space):
         return out
 
     def _joined(self, parts: list[_Part]) -> tuple[np.ndarray, Traces]:
+        """Of a cell's parts, sorted by face."""
         height, width = sum(len(own) for *_, own, _ in parts), sum(t.shape[1] for *_, t in parts)
-        own, traces = np.zeros((height, self.own)), np.zeros((height, width))
-        top, right, blocks = 0, 0, []
-        for _, u, on_own, on_trace in parts:
-            rows = slice(top, top + len(on_own))
-            columns = slice(right, right + on_trace.shape[1])
-            own[rows, self.columns[u]], traces[rows, columns] = on_own, on_trace
-            blocks.append((rows, columns))
+        own, faces, top, right = np.zeros((height, self.own)), [], 0, 0
+        for _, group in itertools.groupby(parts, key=lambda part: part[0]):
+            here = list(group)
+            block = scipy.linalg.block_diag(*(trace for *_, trace in here))
+            row = top
+            for _, u, on_own, _ in here:
+                own[row : row + len(on_own), self.columns[u]] = on_own
+                row += len(on_own)
+            rows, columns = slice(top, top + len(block)), slice(right, right + block.shape[1])
+            faces.append((rows, columns, block))
             top, right = rows.stop, columns.stop
-        return own, Traces(traces, blocks)
+        return own, Traces(height, width, faces)
 
 
 class LeastSquares:

@@ -1,6 +1,7 @@
 """Networks that predict basis functions, and wrappers around them."""
 
 from .deeponet import DeepONet as DeepONet
+from .exact import ExactBoundary as ExactBoundary
 from .features import Periodic as Periodic
 from .fno import FNO as FNO
 from .gated import GatedDeepONet as GatedDeepONet

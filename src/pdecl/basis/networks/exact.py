@@ -6,8 +6,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from ...state.domain import Region
 from ...state.points import Point
 from ...state.shapes.domain import Domain, ShapeRegion
 from ...state.shapes.moving import MovingDomain
@@ -93,7 +95,7 @@ class _Between(eqx.Module):
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
         s = jnp.stack([distance(x) for distance in self.distances])
         n = len(self.distances)
-        others = jnp.stack([jnp.prod(s[jnp.arange(n) != i]) for i in range(n)])
+        others = jnp.stack([jnp.prod(s[np.arange(n) != i]) for i in range(n)])
         shares = others / jnp.maximum(others.sum(), jnp.finfo(x.dtype).tiny)
         given = [value(x, phi) for value in self.values]
         if not isinstance(given[0], dict):
@@ -122,14 +124,19 @@ def _sides(domain: Domain, parts: tuple[str, ...]) -> tuple[tuple[bool, ...], ..
     return tuple(map(tuple, sides))
 
 
+def _is_boundary(on: ShapeRegion) -> bool:
+    """Whether it is of the boundary: not the inside, nor the begin or end of an interval."""
+    (first, *_) = on.sides
+    return bool(first) and isinstance(first[0], str)
+
+
 def _require_given(pair: Any) -> None:
     is_pair = isinstance(pair, tuple) and len(pair) == 2
     on = pair[0] if is_pair else None
-    is_part = isinstance(on, ShapeRegion) and on.within is None and isinstance(on.sides[0][:1], tuple)
-    if not is_part or not (on.sides[0] and isinstance(on.sides[0][0], str)):
+    if not (isinstance(on, ShapeRegion) and on.within is None and _is_boundary(on)):
         raise TypeError(
             "ExactBoundary: takes pairs of a part of a shape's boundary and its value, such as "
-            f"(domain.boundary('hole 1'), 0.0); found {found(pair)}."
+            f"(domain.boundary('hole 1'), 0.0); found {on if isinstance(on, Region) else found(pair)}."
         )
     if callable(pair[1]):
         require_arguments("ExactBoundary: the value", pair[1], ("z", "phi"))

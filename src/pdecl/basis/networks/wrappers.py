@@ -24,6 +24,8 @@ from .features import require_dimension
 from .pickling import Pickled
 from .words import inner, name_of
 
+Factor = Callable[[Array], Array]  # of a point
+
 
 class Wrapper(Basis):
     """A basis made of another, with as many functions."""
@@ -164,7 +166,7 @@ class AtPoint(Pickled, eqx.Module):
 class Times(Wrapper):
     """A basis of points multiplied by a factor."""
 
-    factor: Vanishing
+    factor: Factor
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return _product(self.factor, self.inner, x, phi)
@@ -188,7 +190,7 @@ class Shifted(Wrapper):
             return value
         return jax.tree.map(jnp.add, value, self.inner.offset(x, phi))
 
-    def times(self, factor: Vanishing) -> "Shifted":
+    def times(self, factor: Factor) -> "Shifted":
         return Shifted(times(self.inner, factor), Product(self.value, factor))
 
     def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
@@ -211,18 +213,18 @@ class Product(eqx.Module):
     """A fixed function multiplied by a factor."""
 
     inner: Callable[[Any, Any], Any]
-    factor: Vanishing
+    factor: Factor
 
     def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
         return _product(self.factor, self.inner, x, phi)
 
 
-def _product(factor: Vanishing, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
+def _product(factor: Factor, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
     here = factor(x)
     return jax.tree.map(lambda values: here.astype(values.dtype) * values, inner(x, phi))
 
 
-def times(basis: Basis, factor: Vanishing) -> Basis:
+def times(basis: Basis, factor: Factor) -> Basis:
     """The basis, made for one φ, multiplied by a factor."""
     if basis.times is not None:
         return basis.times(factor)
@@ -239,3 +241,7 @@ def times(basis: Basis, factor: Vanishing) -> Basis:
 def _require_faces(wrapper: str, on: Any) -> None:
     if not isinstance(on, Region) or on.sides == ((),):
         raise TypeError(f"{wrapper}: `on` must be faces of a box, such as box.faces() or box.face(t=0).")
+    if on.sides[0] and isinstance(on.sides[0][0], str):
+        raise TypeError(
+            f"{wrapper}: {on} is of a shape: write ExactBoundary(basis, (domain.boundary(...), value))."
+        )

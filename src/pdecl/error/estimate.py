@@ -47,15 +47,16 @@ class Estimator(eqx.Module):
     - `shares`: how much each condition's mean square residual counts.
     - `factor`: the quantile of error over model on φ that the shares did not see.
     - `quantile`: which one; `count` is how many φ it was taken over.
-    - `points`: the held-out points, those inside in the set number `inside`.
+    - `points`: the held-out points. `at`: where errors are measured, and ‖v‖; `where` says it in words.
     """
 
     shares: dict[str, float] = eqx.field(static=True)
     factor: float = eqx.field(static=True)
     quantile: float = eqx.field(static=True)
     count: int = eqx.field(static=True)
-    inside: int = eqx.field(static=True)
+    where: str = eqx.field(static=True)
     points: tuple[Points, ...]
+    at: Float[Array, "n d"]
 
     def __call__(self, solution: Solution) -> ErrorBound:
         """The estimate for one φ or a batch."""
@@ -69,14 +70,14 @@ class Estimator(eqx.Module):
         parts = {
             name: self.factor * np.sqrt(share) * residuals[name] for name, share in self.shares.items()
         }
-        values = _side_by_side(solution(self.points[self.inside]))
+        values = _side_by_side(solution(self.at))
         size = jnp.sqrt(jnp.mean(values**2, axis=-1))
         error = jnp.sqrt(jnp.sum(jnp.stack(list(parts.values())) ** 2, axis=0))
         error = jnp.where(jnp.isfinite(error) & jnp.isfinite(size), error, jnp.inf)
         relative = jnp.where(size > 0, error / jnp.where(size > 0, size, 1.0), jnp.inf)
         return ErrorBound(
             error, relative, jnp.zeros_like(error), size, parts,
-            f"root mean square over points inside, for {self.quantile:.0%} of φ of the distribution",
+            f"root mean square over {self.where}, for {self.quantile:.0%} of φ of the distribution",
             "estimate",
         )  # fmt: skip
 
@@ -90,6 +91,7 @@ def calibrate(
     reference: Reference | None = None,
     richer: Any = None,
     quantile: float = 0.9,
+    at: Float[Array, "n d"] | None = None,
     answer: Callable[[Any], Solution] | None = None,
     **options: Any,
 ) -> Estimator:
@@ -104,6 +106,7 @@ def calibrate(
     - `richer`: without a reference, a basis to solve in instead and compare with. Left out: the basis
       together with twice as many random functions. It must leave residuals at least three times smaller.
     - `quantile`: of the φ, for which the estimate should not be exceeded.
+    - `at`: the points at which errors are measured, a grid say; without it points inside.
     - `answer`: what gives the solutions for a batch of φ, if it is not `solve` in that basis.
     - `options`: of `solve`. A φ whose conditions do not hold is learned from like any other.
     """
@@ -117,18 +120,19 @@ def calibrate(
     plain = {"throw": False, "residual_limit": None, **options}
     in_basis = lambda basis: jax.vmap(lambda phi: solve(problem, basis, phi, **plain))(phis)
     solution = in_basis(basis) if answer is None else answer(phis)
-    place = next(place for place in range(len(points)) if problem.is_interior(place))
-    inside = points[place].coords
-    values, residuals = np.asarray(_side_by_side(solution(inside))), solution.residual_at(points)
+    where = "points inside" if at is None else "the given points"
+    if at is None:
+        at = next(some for place, some in enumerate(points) if problem.is_interior(place)).coords
+    values, residuals = np.asarray(_side_by_side(solution(at))), solution.residual_at(points)
     if reference is not None:
-        each = [reference(jax.tree.map(lambda leaf, k=k: leaf[k], phis), inside) for k in range(count)]
+        each = [reference(jax.tree.map(lambda leaf, k=k: leaf[k], phis), at) for k in range(count)]
         together = jax.tree.map(lambda *one: np.stack(list(map(np.asarray, one))), *each)
         truth = np.asarray(_side_by_side(together))
     else:
         richer = _enriched(problem, basis, size, network_key) if richer is None else richer
         better = in_basis(richer)
         _require_better(residuals, better.residual_at(points))
-        truth = np.asarray(_side_by_side(better(inside)))
+        truth = np.asarray(_side_by_side(better(at)))
     if truth.shape != values.shape:
         raise ValueError(f"`reference` must return shape {values.shape[1:]}; found {truth.shape[1:]}.")
     errors = np.sqrt(np.mean((values - truth) ** 2, axis=1))
@@ -146,8 +150,9 @@ def calibrate(
         float(ratios[rank - 1]),
         quantile,
         len(ratios),
-        place,
+        where,
         points,
+        jnp.asarray(at),
     )
 
 

@@ -32,6 +32,7 @@ problem = pdecl.Problem(
 reference = lambda phi, coords: phi * coords[:, 0] * coords[:, 1]
 """
 SMALL = ["--steps", 2, "--batch", 2, "--size", 40, "--width", 40, "--depth", 1, "--count", 2]
+SOLVE = ["solve", "run", "--sample", "5,2", "--residual-limit", "inf"]
 
 
 def pdecl_does(*words, code=0):
@@ -53,7 +54,7 @@ def folder(tmp_path_factory):
 def test_errors_and_grids_know_what_is_outside(folder):
     found = json.loads(pdecl_does("evaluate", "run", "--count", 2, "--json").output)
     assert found["error"]["mean"] < 0.2
-    pdecl_does("solve", "run", "--sample", "5,2", "--grid", "9,9", "--out", "u.h5")
+    pdecl_does(*SOLVE, "--grid", "9,9", "--out", "u.h5")
     with h5py.File("u.h5") as file:
         u, phi = file["u"][()], file["phi"][()]
     x, y = np.meshgrid(np.linspace(-1, 1, 9), np.linspace(-1, 1, 9), indexing="ij")
@@ -67,22 +68,22 @@ def test_errors_and_grids_know_what_is_outside(folder):
 
 
 def test_answers_go_to_paraview(folder):
-    pdecl_does("solve", "run", "--sample", "5,2", "--out", "u.vtu")
+    pdecl_does(*SOLVE, "--out", "u.vtu")
     mesh = meshio.read("u-1.vtu")
     phi = pdecl.load("run").family.sample(5, 2)[1]
     assert {"u", "u_x", "u_y"} <= set(mesh.point_data)
     wanted = phi * mesh.points[:, 0] * mesh.points[:, 1]
     assert np.linalg.norm(mesh.point_data["u"] - wanted) < 0.2 * np.linalg.norm(wanted)
-    result = pdecl_does("solve", "run", "--sample", "5,2", "--out", "u.vtu", code=2)
+    result = pdecl_does(*SOLVE, "--out", "u.vtu", code=2)
     assert "u-0.vtu is there already" in " ".join(result.output.split())
     result = pdecl_does("solve", "run", "--sample", "5,2", "--out", "v.vtu", "--grid", "9,9", code=2)
     assert "--grid does not go with --out v.vtu" in " ".join(result.output.split())
 
 
 def test_it_is_compiled_and_reported(folder):
-    pdecl_does("compile", "run", "--functions", 20, "--out", "fast.safetensors")
-    pdecl_does("solve", "fast.safetensors", "--sample", "5,1", "--out", "fast.vtu")
-    assert np.isfinite(meshio.read("fast.vtu").point_data["u"]).all()
+    pdecl_does("compile", "run", "--functions", 1, "--out", "fast.safetensors")
+    pdecl_does("solve", "fast.safetensors", *SOLVE[2:], "--out", "fast.vtu")
+    assert np.isfinite(meshio.read("fast-0.vtu").point_data["u"]).all()
     pdecl_does("report", "run", "--out", "report")
     assert list((folder / "report").glob("*.html"))
 
@@ -96,6 +97,6 @@ def test_on_a_shape_that_phi_moves_the_grid_follows():
     radii = jnp.asarray([0.3, 0.5])
     solve = lambda r: pdecl.solve(problem, lambda x, phi: jnp.append(x, 1.0), r, throw=False)
     inside = inside_of(problem, radii, (41, 41))
-    np.testing.assert_allclose(1 - inside.mean(axis=1), np.pi * radii**2 / 4, atol=0.01)
+    np.testing.assert_allclose(1 - inside.mean(axis=1), np.pi * radii**2 / 4, atol=0.02)
     values = values_on(jax.vmap(solve)(radii), (41, 41))
     np.testing.assert_array_equal(np.isfinite(values), inside)

@@ -153,7 +153,7 @@ def _write_meshes(
             ("time", f"{seconds:.1f} s"),
             ("written", words if files else "nothing"),
         )
-    _complain(totals, "they have no file")
+    _complain(totals, "the lines above say why")
 
 
 def _print_answers(predictor: streaming.Predictor, source: streaming.Source, as_json: bool) -> None:

@@ -284,7 +284,7 @@ def _draw_surface(ax: Any, domain: Any, shown: list[int], triangles: np.ndarray)
     flat = area > 1e-12 * area.max()
     light = LightSource(azdeg=225, altdeg=45)
     faces = Poly3DCollection(
-        triangles[flat], shade=True, lightsource=light, facecolors="tab:orange", edgecolors="none"
+        triangles[flat], shade=True, lightsource=light, facecolors="tab:orange", linewidths=0
     )
     ax.add_collection3d(faces)
     if isinstance(domain, Domain) and shown == list(range(3)):

@@ -36,7 +36,9 @@ def page(
     """The whole document, which begins with `front`; `pictures` has the PNG of each exhibit by name."""
     title = escape(front.title)
     contents = "\n".join(
-        f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections
+        f'<li><a href="#{section.name}">{escape(section.title)}</a></li>'
+        for section in sections
+        if not section.missing
     )
     body = "\n".join(
         f'<section id="{section.name}">\n<h2>{escape(section.title)}</h2>\n'

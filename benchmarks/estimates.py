@@ -9,6 +9,7 @@ Writes results/estimates.md.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ for how many of them the true error is below the stated one, and stated over tru
 """
 
 
-def of_pinnacle(kept: dict) -> dict[str, list[tuple[float, float]]]:
+def of_pinnacle(kept: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
     """The worst unknown counts."""
     rows = [row for rows in kept["problems"].values() for row in rows]
     return {
@@ -33,12 +34,12 @@ def of_pinnacle(kept: dict) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def of_shapes(kept: dict) -> dict[str, list[tuple[float, float]]]:
+def of_shapes(kept: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
     rows = [row for rows in kept["problems"].values() for row in rows]
     return {"[one φ, on shapes](shapes.md)": [(row["error"], row["stated"]) for row in rows]}
 
 
-def of_families(kept: dict) -> dict[str, list[tuple[float, float]]]:
+def of_families(kept: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
     found = {}
     for one in kept["cases"].values():
         how = "compiled" if one["compiled"] else "each φ by itself"

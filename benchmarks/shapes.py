@@ -148,7 +148,9 @@ def page(results: dict[str, Any]) -> str:
             fem, star = "– | – | –", "" if case.exact or case.fine else "*"
             if r["fem_error"] is not None:
                 fem = f"{r['fem_error']:.1e} | {taken(r, 'fem_')} | {r['fem_functions']}"
-            stated = f"{r['stated']:.1e}" + ("" if r["status"] == "SOLVED" else " (not met)")
+            stated = f"{r['stated']:.1e}" + (
+                "" if r.get("status", "SOLVED") == "SOLVED" else " (not met)"
+            )
             lines.append(
                 f"| {case.title} | {r['asked']:.0e} | {r['error']:.1e}{star} | {stated} | "
                 f"{taken(r, '')} | {r['functions']} | {fem} | {case.published} | {r['load']:.1f} |"

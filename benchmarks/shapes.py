@@ -177,9 +177,9 @@ def main() -> None:
             row = asdict(measured(case, tolerance, points, truth)) | {"load": os.getloadavg()[0]}
             print(name, row, flush=True)
             rows.append(row)
-        results["problems"][name] = rows
-        file.write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "shapes.md").write_text(page(results))
+            results["problems"][name] = rows
+            file.write_text(json.dumps(results, indent=1) + "\n")
+            (RESULTS / "shapes.md").write_text(page(results))
 
 
 if __name__ == "__main__":

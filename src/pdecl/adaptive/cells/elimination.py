@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from ..inverse import Singular
 
@@ -213,7 +213,11 @@ class Elimination:
             raise Singular("an equation is not finite")
         height, k = M.shape
         norms = np.sqrt((np.abs(M) ** 2).sum(axis=0))
-        geqrf, gqr = (lapack.zgeqrf, lapack.zungqr) if self._complex else (lapack.dgeqrf, lapack.dorgqr)
+        geqrf, gqr = (
+            (scipy.linalg.lapack.zgeqrf, scipy.linalg.lapack.zungqr)
+            if self._complex
+            else (scipy.linalg.lapack.dgeqrf, scipy.linalg.lapack.dorgqr)
+        )
         if height < k:
             raise Singular(_SINGULAR)
         qr, scales, _, _ = geqrf(M, lwork=64 * k, overwrite_a=1)
@@ -230,7 +234,7 @@ class Elimination:
     def _joint(self, S: np.ndarray, k: int) -> tuple["_Joint", np.ndarray]:
         if not k:
             return _Joint(S[:0, :0], S[:0]), S
-        potrf = lapack.zpotrf if self._complex else lapack.dpotrf
+        potrf = scipy.linalg.lapack.zpotrf if self._complex else scipy.linalg.lapack.dpotrf
         factor, info = potrf(S[:k, :k], lower=1, clean=1)
         if info:
             raise Singular(_SINGULAR)
@@ -278,7 +282,7 @@ def _triangular(A: np.ndarray, b: np.ndarray, lower: bool = False, adjoint: bool
     if not b.size:
         return b
     is_complex = np.iscomplexobj(A) or np.iscomplexobj(b)
-    trtrs = lapack.ztrtrs if is_complex else lapack.dtrtrs
+    trtrs = scipy.linalg.lapack.ztrtrs if is_complex else scipy.linalg.lapack.dtrtrs
     x, _ = trtrs(A, b, lower=int(lower), trans=2 if adjoint else 0)
     return x
 

@@ -148,7 +148,9 @@ def page(results: dict[str, Any]) -> str:
             fem, star = "– | – | –", "" if case.exact or case.fine else "*"
             if r["fem_error"] is not None:
                 fem = f"{r['fem_error']:.1e} | {taken(r, 'fem_')} | {r['fem_functions']}"
-            stated = f"{r['stated']:.1e}" + ("" if r["status"] == "SOLVED" else " (not met)")
+            stated = f"{r['stated']:.1e}" + (
+                "" if r.get("status", "SOLVED") == "SOLVED" else " (not met)"
+            )
             lines.append(
                 f"| {case.title} | {r['asked']:.0e} | {r['error']:.1e}{star} | {stated} | "
                 f"{taken(r, '')} | {r['functions']} | {fem} | {case.published} | {r['load']:.1f} |"
@@ -175,9 +177,9 @@ def main() -> None:
             row = asdict(measured(case, tolerance, points, truth)) | {"load": os.getloadavg()[0]}
             print(name, row, flush=True)
             rows.append(row)
-        results["problems"][name] = rows
-        file.write_text(json.dumps(results, indent=1) + "\n")
-        (RESULTS / "shapes.md").write_text(page(results))
+            results["problems"][name] = rows
+            file.write_text(json.dumps(results, indent=1) + "\n")
+            (RESULTS / "shapes.md").write_text(page(results))
 
 
 if __name__ == "__main__":

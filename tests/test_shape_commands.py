@@ -82,7 +82,7 @@ def test_answers_go_to_paraview(folder):
 
 def test_it_is_compiled_and_reported(folder):
     pdecl_does("compile", "run", "--functions", 1, "--out", "fast.safetensors")
-    pdecl_does("solve", "fast.safetensors", *SOLVE[2:], "--out", "fast.vtu")
+    pdecl_does("solve", "fast.safetensors", "--problem", "hole.py", *SOLVE[2:], "--out", "fast.vtu")
     assert np.isfinite(meshio.read("fast-0.vtu").point_data["u"]).all()
     pdecl_does("report", "run", "--out", "report")
     assert list((folder / "report").glob("*.html"))

@@ -497,8 +497,8 @@ def test_a_surface_where_u_has_a_value_is_drawn():
     problem = pdecl.Problem(domain, [pdecl.Fit(lambda u, z, phi: u() - square(z), on=on)])
     solution = pdecl.solve(problem, lambda x, phi: jnp.append(x**2, 1.0))
     ((ax,),) = solution.plot(level=0.25)
-    corners = ax.collections[0]._vec[:3]
-    np.testing.assert_allclose(np.linalg.norm(corners, axis=0), 0.5, atol=0.01)
+    corners = np.asarray(ax.collections[0]._faces).reshape(-1, 3)
+    np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 0.5, atol=0.01)
     with pytest.raises(ValueError, match="u is 4 nowhere; it is from"):
         solution.plot(level=4)
     with pytest.raises(ValueError, match="three coordinates; free are x, y"):

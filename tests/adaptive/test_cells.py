@@ -144,6 +144,7 @@ def test_a_start_that_the_boundary_contradicts_is_solved_from():
         Fit(lambda v, z, k: v() - 1, on=domain.boundary()),
     ]
     solution = pdecl.solve(Problem(domain, conditions), tolerance=0.2)
+    assert solution.has_jumped
     assert solution.slabs < 40
     x = inside(domain)
     r, t = np.hypot(x[:, 0], x[:, 1])[:, None], x[:, 2:]

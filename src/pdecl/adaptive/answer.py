@@ -40,6 +40,7 @@ class Adaptive(Shown):
       each of them.
     - `relative_residual`: how well each condition holds on points that no row was at, as in `Solution`.
     - `functions`: the most at one time; `slabs` of the coordinate that was marched along, if one was.
+    - `has_jumped`: whether the boundary contradicted the start, which then is followed by a jump.
     - `steps`, `factorisations`, `seconds`: what it took, compilation included.
 
     Where a march stopped early, values beyond are NaN.
@@ -57,6 +58,7 @@ class Adaptive(Shown):
     steps: int = 0
     factorisations: int = 0
     seconds: float = np.nan
+    has_jumped: bool = False
 
     def __call__(self, points: Any) -> Any:
         """u at points of shape `(n, d)`: an array `(n,)`, or a dictionary of them."""

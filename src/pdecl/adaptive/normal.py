@@ -80,7 +80,8 @@ class Normal:
 
     def _by_rows(self, shift: complex, weights: np.ndarray) -> Both:
         whole = [sum(shift**a * A for a, A in block.items()) for block in self.blocks]
-        return factorise(np.concatenate(whole), 1 / np.sqrt(weights))
+        with _all_cores(self.blocks):
+            return factorise(np.concatenate(whole), 1 / np.sqrt(weights))
 
 
 def _all_cores(blocks: list[Block]) -> Any:

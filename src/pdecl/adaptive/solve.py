@@ -21,6 +21,7 @@ from .marching import March
 from .reading import Reading
 from .residuals import relative_residuals
 from .rows import Equations, equations_of
+from .space import is_inside
 from .traced import Traced
 
 # Below it, errors of sums of thousands of terms in float64 cannot be told from rounding.
@@ -90,6 +91,7 @@ def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adapti
     except Stop as reason:
         stop = reason
     solution = _solved(equations, tolerance, levels.pieces, levels.estimates)
+    solution.has_jumped = getattr(levels, "has_jumped", False)
     return _stopped(solution, stop)
 
 
@@ -162,12 +164,17 @@ def _ended_early(solution: Adaptive) -> bool:
 
 
 def _status(solution: Adaptive, measured: dict[str, float]) -> None:
-    """Of conditions that contradict each other one is left with a residual, whatever the estimate."""
+    """Of conditions that contradict each other one is left with a residual, whatever the estimate. Just
+    after a jump derivatives have no bound, and so have residuals of equations: they are not judged."""
     solution.relative_residual = measured
     named = zip(solution.problem.names(), solution.problem.conditions, strict=True)
     limits = {
-        name: _CONTRADICTION if c.residual_limit is None else c.residual_limit for name, c in named
+        name: _CONTRADICTION if c.residual_limit is None else c.residual_limit
+        for name, c in named
+        if not (solution.has_jumped and is_inside(c.on))
     }
+    if not limits:
+        return
     worst = max(limits, key=lambda name: measured[name] / limits[name])
     if not measured[worst] <= limits[worst]:
         solution.status = Status.TOLERANCE_NOT_MET

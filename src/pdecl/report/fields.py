@@ -26,7 +26,9 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
         method: fields for method, fields in shown.items() if fields["target"].shape == target.shape
     }
     limits = difference_limits(*(fields["difference"] for fields in shown.values()))
-    rows = [(f"target {unknown}", target, SOLUTION, (float(target.min()), float(target.max())))]
+    rows = [
+        (f"target {unknown}", target, SOLUTION, (float(np.nanmin(target)), float(np.nanmax(target))))
+    ]
     rows += [
         (f"{method} − target", fields["difference"], DIFFERENCE, limits)
         for method, fields in shown.items()

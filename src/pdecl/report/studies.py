@@ -21,6 +21,7 @@ from ..family import SPLITS, Family
 from ..family import phi as phis_of
 from ..family.experiment import family_of, solver_of, stated, training_phis
 from ..family.metrics import relative_l2
+from ..family.nodes import inside_of, values_on, without_outside
 from ..family.trained import Trained, as_fields, nodes_of
 from ..layer.solution import Solution, each
 from ..layer.solve import solve
@@ -78,12 +79,14 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
 
 
 def _exact(family: Family, phis: Any, side: int) -> np.ndarray:
-    """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`."""
+    """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`, which has those
+    that are inside."""
     assert family.exact is not None
     domain = stated(family).domain
     axes = [np.linspace(low, high, side) for low, high in domain.bounds]
     members = (phis_of.take(phis, number) for number in range(phis_of.count(phis)))
-    return np.stack([family.exact(phi, axes).ravel() for phi in members])
+    inside = ~domain.outside(np.asarray(domain.lattice(side, side)))
+    return np.stack([family.exact(phi, axes).ravel()[inside] for phi in members])
 
 
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
@@ -231,9 +234,11 @@ def _measure(
         solution = call(given)
         if start == 0:
             seconds = [_seconds(call, given) / phis_of.count(batch) for _ in range(effort.repeats)]
-        mesh = problem.domain.mesh(*nodes_of(trained, batch))
-        fields.append(as_fields(trained, batch, solution(mesh)))
-    found = np.concatenate(fields)
+        fields.append(as_fields(trained, batch, values_on(solution, nodes_of(trained, batch))))
+    inside = inside_of(problem, phis, nodes_of(trained, phis))
+    if inside is not None:
+        inside = as_fields(trained, phis, inside)
+    found, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
     usable = np.isfinite(found)
     error = float(relative_l2(found, targets).mean()) if usable.all() else float("inf")
     return {

@@ -22,7 +22,6 @@ from .space import Cells, LeastSquares
 
 _MOST, _MOST_LEVELS = {2: 150_000, 3: 120_000}, 50
 _FIRST = {2: 4, 3: 3}  # cells along the shortest side
-_FEW = 100  # cells of a first mesh in space; a flat or branched body starts with one row less
 _THINNEST = 1000  # box, in cubes of its shortest side
 _MARKED = 0.3  # of the largest rest
 
@@ -39,10 +38,7 @@ class Levels:
         low, high = reading.shape.bounding_box
         self.d = len(low)
         _require_compact(high - low)
-        shortest = _FIRST.get(self.d, 1)
-        if self.d == 3 and np.prod(shortest * (high - low) / (high - low).min()) > _FEW:
-            shortest -= 1
-        self.mesh = Mesh.uniform(np.asarray(low, float), np.asarray(high, float), shortest)
+        self.mesh = Mesh.uniform(np.asarray(low, float), np.asarray(high, float), _FIRST.get(self.d, 1))
         self.p = _degree(tolerance, self.d)
         self.scale = dict.fromkeys(reading.problem.unknowns, 1.0)
         self.space: Cells | None = None

@@ -38,6 +38,7 @@ class Marches(Levels):
     def __init__(self, equations: Equations, tolerance: float, effort: Effort):
         super().__init__(equations, tolerance, effort)
         self._pieces: list[Piece] = []
+        self.has_jumped = False
         self.seen: Adaptive | None = None
         assert self.reading.marched is not None
         self.axis: int = self.reading.marched
@@ -50,7 +51,7 @@ class Marches(Levels):
         scale = {} if self.seen is None else self.scale
         march = March(space, goal, self.effort, scale, self.first)
         march.run()
-        self.first = march.usual
+        self.first, self.has_jumped = march.usual, march.has_jumped
         problem, phi = self.reading.problem, self.equations.phi
         nothing = dict.fromkeys(problem.unknowns, np.inf)
         seen = Adaptive(problem, phi, self.tolerance, march.pieces, self.axis, nothing)
@@ -110,6 +111,7 @@ class March:
         self.scale = dict(scale)
         self.rests, self.squares = np.zeros(1), 0.0
         self.pieces: list[Piece] = []
+        self.has_jumped = False
 
     @property
     def left_in_time(self) -> float:
@@ -164,7 +166,7 @@ class March:
             start, before, at = slab.end(Z), Before(at, h, self.space, values), at + h
             self.effort.tell((at - self.low) / self.length, f"{self.space.size} functions")
             if jumps:
-                jumps, h, before = False, self.first, None
+                self.has_jumped, jumps, h, before = True, False, self.first, None
             elif longer > 1.5:
                 h *= min(longer, 4.0)
         self.rests = np.sqrt(self.rests)

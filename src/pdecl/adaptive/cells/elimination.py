@@ -213,11 +213,8 @@ class Elimination:
             raise Singular("an equation is not finite")
         height, k = M.shape
         norms = np.sqrt((np.abs(M) ** 2).sum(axis=0))
-        geqrf, gqr = (
-            (scipy.linalg.lapack.zgeqrf, scipy.linalg.lapack.zungqr)
-            if self._complex
-            else (scipy.linalg.lapack.dgeqrf, scipy.linalg.lapack.dorgqr)
-        )
+        lapack = scipy.linalg.lapack
+        geqrf, gqr = (lapack.zgeqrf, lapack.zungqr) if self._complex else (lapack.dgeqrf, lapack.dorgqr)
         if height < k:
             raise Singular(_SINGULAR)
         qr, scales, _, _ = geqrf(M, lwork=64 * k, overwrite_a=1)

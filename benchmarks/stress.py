@@ -143,7 +143,7 @@ class _Kept:
         for row in rows:
             if earlier := self._rows.get((row.name, row.threads)):
                 row.runs, row.standing = earlier.runs, earlier.standing
-                row.failed, row.seconds = earlier.failed, earlier.seconds
+                row.failed, row.seconds, row.load = earlier.failed, earlier.seconds, earlier.load
             self._rows[row.name, row.threads] = row
 
     def write(self) -> None:

@@ -216,6 +216,8 @@ class TestConditions:
     def test_unknown_coordinate(self):
         with says("unknown coordinate 'y' in .d()", "coordinates are x, t"):
             fit(lambda u, z, phi: u.d("x", "y"))
+        with says("unknown coordinate 'n' in .d()", "along the normal is .dn()"):
+            fit(lambda u, z, phi: u.d("n"))
         with says("unknown coordinate 'y'"):
             pdecl.solve(pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u.d("y"), on=INSIDE)]), BASIS)
 

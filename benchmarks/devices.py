@@ -78,9 +78,9 @@ import pdecl
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 box = pdecl.Box(x=(0, 1), t=(0, 1))
 heat = pdecl.Problem(box, [
-    pdecl.Fit(lambda u, z: u.d("t") - 0.1 * u.d("x", "x"), on=box.interior.low_discrepancy({count})),
-    pdecl.Fit(lambda u, z: u() - jax.numpy.sin(jax.numpy.pi * z.x), on=box.face(t=0)),
-    pdecl.Fit(lambda u, z: u(), on=box.faces("x")),
+    pdecl.Fit(lambda u, z, _: u.d("t") - 0.1 * u.d("x", "x"), on=box.interior.low_discrepancy({count})),
+    pdecl.Fit(lambda u, z, _: u() - jax.numpy.sin(jax.numpy.pi * z.x), on=box.face(t=0)),
+    pdecl.Fit(lambda u, z, _: u(), on=box.faces("x")),
 ])
 basis = pdecl.nn.MLP(heat, size={functions}, width={functions}, depth=1, key=jr.key(0))
 rows, *others = heat.draw({functions})

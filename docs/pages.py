@@ -48,7 +48,7 @@ _ELSEWHERE = "repository/"  # pages of files that are not in this folder
 def main() -> None:
     """Writes all pages, and what they show, anew."""
     shutil.rmtree(OUT, ignore_errors=True)
-    skipped = shutil.ignore_patterns("*.py", "__pycache__", "head.md", "results.json")
+    skipped = shutil.ignore_patterns("*.py", "theme", "__pycache__", "head.md", "results.json")
     shutil.copytree(DOCS, OUT, ignore=skipped)
     pages = {str(path.relative_to(OUT)): path.read_text() for path in OUT.rglob("*.md")}
     pages |= _made()

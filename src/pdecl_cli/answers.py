@@ -344,7 +344,7 @@ def _sampled(text: str) -> tuple[int, int]:
     if len(numbers) != 2:
         stop(f"--sample takes two whole numbers with a comma between, such as 5,100; found {text!r}")
     if min(numbers) < 0 or numbers[1] == 0:
-        stop(f"--sample: {text} is too small")
+        stop(f"--sample takes a seed from 0 and a count from 1, such as 5,100; found {text!r}")
     return numbers[0], numbers[1]
 
 

@@ -219,11 +219,12 @@ class Compiled(Summarised):
     def _validated(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
         """φ with NaN instead of those that are rejected, and why these are."""
         family, shapes = self.family, _shapes(self.core)
-        whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
         try:
+            whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
             checked = self.core.problem.check_many(jax.tree.map(np.nan_to_num, whole))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} This solver takes φ of shape {_words(shapes)}.") from None
+            words = str(error).removesuffix(".")
+            raise type(error)(f"{words}. This solver takes φ of shape {_words(shapes)}.") from None
         count = len(jax.tree.leaves(checked)[0])
         good = np.ones(count, bool)
         for leaf in jax.tree.leaves(whole):

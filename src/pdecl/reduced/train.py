@@ -19,6 +19,7 @@ from ..basis.networks import Modes
 from ..family import SPLITS, Family, Network, Training
 from ..family.experiment import Experiment
 from ..family.phi import stack, take
+from ..state.dependence import depends
 from ..state.problem import Problem
 from ..support.progress import late_bar
 from ..support.status import SolveError, Status
@@ -192,6 +193,8 @@ def why_not(family: Family) -> str | None:
     problem = family.problem()
     if problem.parameter is None:
         return f"{family.name} has no distribution of φ to draw from, `parameter=lambda key: ...`"
+    if jax.tree.leaves(problem.phi_like) and not depends(problem.parameter, jax.random.key(0)):
+        return f"the distribution of φ of {family.name} gives the same φ for every key: draw from `key`"
     try:
         reading = read(problem, take(family.sample(SPLITS["train"].seed, 1), 0))
     except ValueError as error:
@@ -209,6 +212,12 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
         sizes = np.linalg.norm(rows, axis=1, keepdims=True)
         alike = rows / np.where(sizes > 0, sizes, 1.0)
         values, left = np.linalg.eigh(alike @ alike.T)
+        if not values[-1] > 0:
+            raise ValueError(
+                f"fit without a network: {u} is zero for every φ: does it have a source, a start or "
+                "values at the boundary? Where it is meant, solve each φ by itself, "
+                "pdecl.solve(problem, phi, tolerance=...)."
+            )
         keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1][:_FUNCTIONS]
         functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
         weights[u] = rows @ functions[u]

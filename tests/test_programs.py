@@ -14,7 +14,7 @@ import jax.test_util
 import numpy as np
 import optax
 import pytest
-from fast_solvers import cole_hopf
+from fast_solvers import cole_hopf, etdrk4
 from programs import blocking, calls
 from test_gradients import KINDS, PHI, N, answer, functions, network
 
@@ -23,7 +23,6 @@ from pdecl.family.bound import bound
 from pdecl.family.experiment import solver_of
 from pdecl.layer import lapack
 from pdecl.layer.solvers import nearly_square, triangular
-from pdecl.problems.burgers.reference import etdrk4
 
 SOLVERS = [
     pdecl.solvers.QR(),

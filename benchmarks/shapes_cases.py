@@ -362,8 +362,8 @@ CASES = {
         published="2.4e-2",
     ),
     "flow-cg": Case(
-        "NS2d-CG: flow over a backward step, ν = 0.01, v = 0 at the outlet", step, (5e-3,), step_elements, fine=1e-3,
-        published="8.2e-2",
+        "NS2d-CG: flow over a backward step, ν = 0.01, v = 0 at the outlet", step, (5e-3,),
+        step_elements, fine=1e-3, published="8.2e-2",
     ),
     "poisson-3d": Case(
         "Poisson3d-CG: a cube less four balls", insulated, (9e-3,), insulated_elements, fine=None,

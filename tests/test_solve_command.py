@@ -227,7 +227,7 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     np.savez(tmp_path / "phi.npz", spoiled())
     result = run(folder, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.npz", "--json")
     assert result.exit_code == 3, result.output
-    assert "2 of 10 φ have no answer (numbers 2, 5); see status and message in" in result.stderr
+    assert "2 of 10 φ have no answer to rely on: 2 × rejected (numbers 2, 5); see" in result.stderr
     summary = json.loads(result.stdout)
     assert (summary["statuses"]["REJECTED"], summary["out_of_distribution"]) == (2, 1)
     assert [bad["number"] for bad in summary["bad"]] == [2, 5]

@@ -20,6 +20,7 @@ from pdecl import Compiled, RefinedBy, Trained, load
 from pdecl import stream as streaming
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
+from pdecl.support.status import Status
 
 from .common import UNANSWERED, print_json, print_rows, say, stop
 from .interrupt import resumes
@@ -148,7 +149,7 @@ def _write_meshes(
     else:
         words = files[0] if len(files) == 1 else f"{len(files)} files, {out.stem}-*.vtu"
         print_rows(
-            ("solved", f"[bold]{totals.count}[/] φ"),
+            ("φ", f"[bold]{totals.count}[/]"),
             ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
             ("time", f"{seconds:.1f} s"),
             ("written", words if files else "nothing"),
@@ -253,7 +254,7 @@ def _show(summary: streaming.Summary, kind: str) -> None:
     now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
     print_rows(
-        ("solved", f"[bold]{totals.count}[/] φ{now}"),
+        ("φ", f"[bold]{totals.count}[/]{now}"),
         ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
         ("time", f"{summary.seconds:.1f} s{speed}"),
         *([] if totals.bounds is None else [(f"{kind}s", _bound_words(totals.bounds, kind))]),
@@ -294,10 +295,15 @@ def _complain(totals: streaming.StreamSummary, where: str) -> None:
     if totals.bad_count:
         say(
             "[bold red]error:[/]",
-            f"{totals.bad_count} of {totals.count} φ have no answer "
-            f"({_numbered(totals.bad, totals.bad_count)}); {where}.",
+            f"{totals.bad_count} of {totals.count} φ have no answer to rely on: "
+            f"{_why_not(totals)} ({_numbered(totals.bad, totals.bad_count)}); {where}.",
         )
         raise typer.Exit(UNANSWERED)
+
+
+def _why_not(totals: streaming.StreamSummary) -> str:
+    failed = {name: count for name, count in totals.statuses.items() if Status[name].failed}
+    return ", ".join(f"{count} × {Status[name]}" for name, count in failed.items())
 
 
 def _numbered(shown: Sequence[Mapping[str, Any]], count: int) -> str:

@@ -191,8 +191,9 @@ class Compiled(Summarised):
 
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
         """How far each φ of a batch is from the training φ: the `distance` of its solution."""
-        each = jax.vmap(self.core.statistics.distance)
-        return lambda phi: np.asarray(each(phi))
+        metric = jax.tree.map(np.asarray, self.core.statistics.metric)
+        rows = lambda phi: [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(phi)]
+        return lambda phi: metric(np.concatenate(rows(phi), axis=1))
 
     @property
     def phi_like(self) -> Any:

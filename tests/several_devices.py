@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jax._src import compiler
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from programs import watch
 
 jax.config.update("jax_enable_x64", True)
 
@@ -189,6 +190,7 @@ def of_process(number, count, port, folder, steps, pause, word):
 
 
 if __name__ == "__main__":
+    watch()
     if sys.argv[1] == "process":
         of_process(*map(json.loads, sys.argv[2:]))
     else:

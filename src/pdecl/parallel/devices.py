@@ -101,7 +101,7 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
         found.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
         return jnp.zeros(()), False
 
-    look(leaves)
+    look(jax.lax.stop_gradient(leaves))
     return found[0] if found else None
 
 

@@ -25,7 +25,7 @@ from ..support.status import SolveError, Status
 from .common import Common
 from .compile import assemble, calibrated
 from .greedy import Draws
-from .pod import TooFewDirections
+from .pod import TooFewDirections, leading_modes
 from .snapshots import Snapshots, all_fitted, take_snapshots
 from .solver import Compiled
 
@@ -208,9 +208,7 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
         rows = np.stack([vector[u] for vector in vectors])
         sizes = np.linalg.norm(rows, axis=1, keepdims=True)
         alike = rows / np.where(sizes > 0, sizes, 1.0)
-        values, left = np.linalg.eigh(alike @ alike.T)
-        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1][:_FUNCTIONS]
-        functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
+        functions[u] = leading_modes(alike, alike @ alike.T, _FUNCTIONS)
         weights[u] = rows @ functions[u]
     least = min(w.shape[1] for w in weights.values())
     together = np.concatenate([w[:, :least] for w in weights.values()], axis=1)

@@ -21,6 +21,7 @@ from pdecl import stream as streaming
 from pdecl.family.asked import Model
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
+from pdecl.support.status import Status
 
 from .common import UNANSWERED, print_json, print_rows, say, stop
 from .interrupt import resumes
@@ -147,7 +148,7 @@ def _write_meshes(
     else:
         words = files[0] if len(files) == 1 else f"{len(files)} files, {out.stem}-*.vtu"
         print_rows(
-            ("solved", f"[bold]{totals.count}[/] φ"),
+            ("φ", f"[bold]{totals.count}[/]"),
             ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
             ("time", f"{seconds:.1f} s"),
             ("written", words if files else "nothing"),
@@ -252,7 +253,7 @@ def _show(summary: streaming.Summary, kind: str) -> None:
     now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
     print_rows(
-        ("solved", f"[bold]{totals.count}[/] φ{now}"),
+        ("φ", f"[bold]{totals.count}[/]{now}"),
         ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
         ("time", f"{summary.seconds:.1f} s{speed}"),
         *([] if totals.bounds is None else [(f"{kind}s", _bound_words(totals.bounds, kind))]),
@@ -293,10 +294,15 @@ def _complain(totals: streaming.StreamSummary, where: str) -> None:
     if totals.bad_count:
         say(
             "[bold red]error:[/]",
-            f"{totals.bad_count} of {totals.count} φ have no answer "
-            f"({_numbered(totals.bad, totals.bad_count)}); {where}.",
+            f"{totals.bad_count} of {totals.count} φ have no answer to rely on: "
+            f"{_why_not(totals)} ({_numbered(totals.bad, totals.bad_count)}); {where}.",
         )
         raise typer.Exit(UNANSWERED)
+
+
+def _why_not(totals: streaming.StreamSummary) -> str:
+    failed = {name: count for name, count in totals.statuses.items() if Status[name].failed}
+    return ", ".join(f"{count} × {Status[name]}" for name, count in failed.items())
 
 
 def _numbered(shown: Sequence[Mapping[str, Any]], count: int) -> str:
@@ -337,7 +343,7 @@ def _sampled(text: str) -> tuple[int, int]:
     if len(numbers) != 2:
         stop(f"--sample takes two whole numbers with a comma between, such as 5,100; found {text!r}")
     if min(numbers) < 0 or numbers[1] == 0:
-        stop(f"--sample: {text} is too small")
+        stop(f"--sample takes a seed from 0 and a count from 1, such as 5,100; found {text!r}")
     return numbers[0], numbers[1]
 
 

@@ -97,7 +97,8 @@ def solve(
       `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
       problem is linear is found out; affine ones need one linear solve.
     - `key`: shifts or draws the points; without one they are always the same.
-    - `points`: the collocation points, from `problem.draw`, instead of drawing them here.
+    - `points`: the collocation points, from `problem.draw`, instead of drawing them here. Where a set of
+      them is split over devices, so are its rows: for one system with many more rows than functions.
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held

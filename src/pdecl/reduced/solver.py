@@ -231,8 +231,9 @@ class Compiled(Model):
         return Given.of(core.problem, core.basis, core.sets), whole_weights(core, weights)
 
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
-        each = jax.vmap(self.core.statistics.distance)
-        return lambda phi: np.asarray(each(phi))
+        metric = jax.tree.map(np.asarray, self.core.statistics.metric)
+        rows = lambda phi: [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(phi)]
+        return lambda phi: metric(np.concatenate(rows(phi), axis=1))
 
     def _some_phi(self) -> Any:
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(self.core))
@@ -256,11 +257,12 @@ class Compiled(Model):
     def _validated(self, phi: Any, batch: bool) -> tuple[Any, Mapping[int, str]]:
         """φ with NaN instead of those that are rejected, and why these are."""
         family, shapes = self.family, _shapes(self.core)
-        whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
         try:
+            whole = jax.tree.map(lambda x: np.asarray(x, float)[None if not batch else ...], phi)
             checked = self.core.problem.check_many(jax.tree.map(np.nan_to_num, whole))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{error} This solver takes φ of shape {_words(shapes)}.") from None
+            words = str(error).removesuffix(".")
+            raise type(error)(f"{words}. This solver takes φ of shape {_words(shapes)}.") from None
         count = len(jax.tree.leaves(checked)[0])
         good = np.ones(count, bool)
         for leaf in jax.tree.leaves(whole):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jax.sharding import Mesh
 
 from ..family import SPLITS
 from ..family import phi as phis
-from ..family.asked import FOUND, Asked, Model, values_at
+from ..family.asked import FOUND, Model, values_at
 from ..family.experiment import family_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
@@ -82,9 +83,12 @@ class Predictor:
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         weights_alone = query.functions is not None
-        self.ask = model.asked(
+        ask = model.asked(
             self.points, query.coords, query.derivatives, residual_limit, weights_alone, grid
         )
+        self._arrays, others = eqx.partition(ask, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+        leaves, structure = jax.tree.flatten(others)
+        self._others = structure, tuple(leaves)
         self.distance = model.distance_on(grid)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
@@ -102,7 +106,8 @@ class Predictor:
         side = self.family.grid_of(phi) if self.target is not None else None
         if self.mesh is not None:
             phi = placed(phi, self.mesh)
-        return _Begun(start, phi, good, messages, _answer(self.ask, phi, side, self.mesh))
+        found = _answer(self._arrays, phi, self._others, side, self.mesh)
+        return _Begun(start, phi, good, messages, found)
 
     def end(self, begun: "_Begun") -> Answers:
         """What came of it."""
@@ -164,9 +169,12 @@ class Predictor:
 
     def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
         """Answers for φ number `start` and on, a batch at a time. Where φ need not be waited for, the
-        next are drawn and begun while a batch is solved."""
+        next are drawn while a batch is solved, and the last are written."""
         begun: _Begun | None = None
         for batch in source.batches(start, self.batch):
+            if begun is not None and jax.default_backend() == "cpu":
+                # Programs side by side would share threads, and parts of some wait for each other.
+                jax.block_until_ready(begun.found)
             one = self.begin(batch, start)
             start += count_of(batch)
             if begun is not None:
@@ -189,10 +197,18 @@ class _Begun(NamedTuple):
     found: dict[str, Any]
 
 
-@eqx.filter_jit
-def _answer(ask: Asked, phi: Any, side: int | None, mesh: Mesh | None = None) -> dict[str, Any]:
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _answer(
+    arrays: Any,
+    phi: Any,
+    others: tuple[Any, tuple[Any, ...]],
+    side: int | None,
+    mesh: Mesh | None,
+) -> dict[str, Any]:
     """All about a batch, which is split over the devices of a mesh. With `side` also u at the nodes of
-    φ's grid, with this many nodes a side, for which the network need not run again here."""
+    φ's grid, with this many nodes a side, for which the network need not run again here. It is not
+    waited for, as Equinox's `filter_jit` would: hence the query's arrays and what else it is made of."""
+    ask = eqx.combine(arrays, jax.tree.unflatten(*others))
     outcome, values, nodes = over_devices(lambda ask, phi: ask(phi, side), mesh, ask, phi)
     return {"values": values, "nodes": nodes, **outcome}
 

@@ -404,7 +404,8 @@ def _opened(path: Path) -> Iterator[Arrays]:
     try:
         arrays = formats.open_arrays(path)
     except (OSError, KeyError) as error:
-        raise AnswersError(f"{path} is damaged, or not a file of answers ({error}).") from error
+        why = "it is a folder" if isinstance(error, IsADirectoryError) else error
+        raise AnswersError(f"{path} is damaged, or not a file of answers ({why}).") from error
     try:
         yield arrays
     finally:

@@ -40,6 +40,9 @@ class Checkpoints:
         self.folder, self.every = Path(folder).absolute(), every
         self._manager: Any = None
 
+    def __repr__(self) -> str:
+        return f"Checkpoints({str(self.folder)!r}, every={self.every})"
+
     def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
         """The state to go on from, the number of steps behind it, and its history.
 

@@ -7,6 +7,7 @@ import pytest
 
 import pdecl
 from pdecl import Box, Energy, Fit, Points, Problem, SolveError, Status
+from pdecl.adaptive.solve import _positive
 
 BOX = Box(x=(0, 1), t=(0, 1))
 LINE = Box(x=(0, 1))
@@ -20,6 +21,15 @@ GOOD = Problem(BOX, [HEAT, START, ENDS])
 def test_a_tolerance_that_cannot_be_met(tolerance):
     with pytest.raises(ValueError, match="tolerance"):
         pdecl.solve(GOOD, 1.0, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("budget", ["10 s", True, jnp.ones(2)])
+def test_numbers_that_are_none(budget):
+    with pytest.raises(ValueError, match="`budget` must be a positive number, such as 600; found"):
+        _positive("budget", budget, "600")
+    with pytest.raises(ValueError, match="found a value that JAX traces"):
+        jax.jit(lambda x: _positive("budget", x, "600"))(1.0)
+    assert _positive("budget", jnp.asarray(3.0), "600") == 3.0
 
 
 @pytest.mark.parametrize("budget", [0, -1.0])

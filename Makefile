@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-CODE := src tests benchmarks examples docs/hooks.py docs/pages.py
+CODE := src tests benchmarks examples docs/pages.py
 PROBLEMS := burgers convection darcy
 # Large pages of memory, where Linux has them: a solve on a CPU is spared most of the faults of small ones.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1

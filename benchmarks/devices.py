@@ -3,13 +3,14 @@
 Training is Burgers' quick preset, `pdecl train burgers`, in steps a second after the first; two
 processes are `--processes 2`, which split its batches. The stream is `pdecl solve` with a compiled
 solver: one process for all φ, two for half of them each, at the same time, in φ a second after the first
-batch. Both are said as a share of twice the speed of one. Then the losses of trainings on two and on
-four simulated devices are compared with those on one.
+batch. Then one least-squares system of many rows is solved with its rows on one device of one core, and
+on two in one process. All are said as a share of twice the speed of one. At last the losses of trainings
+on two and on four simulated devices are compared with those on one.
 
 On a machine with a GPU the same program takes its devices as they are, and says their speed; of one
 device there is no share.
 
-    python benchmarks/devices.py [--steps 400] [--phis 20000] [--only training stream simulated]
+    python benchmarks/devices.py [--steps 400] [--phis 20000] [--only training stream rows simulated]
 """
 
 import argparse
@@ -27,7 +28,8 @@ from typing import Any
 import jax
 from timing import machine, save
 
-PARTS, BATCHES = ["training", "stream", "simulated"], (8, 32)
+PARTS, BATCHES = ["training", "stream", "rows", "simulated"], (8, 32)
+SYSTEM = (20_000, 1000)  # rows and functions
 COMMAND = [sys.executable, "-m", "pdecl_cli"]
 
 
@@ -65,6 +67,40 @@ def stream(folder: Path, phis: int, cores: list[set[int] | None]) -> float:
         words = ["solve", "fast.safetensors", "--sample", sample, "--grid", "33,33", "--json"]
         started.append(begin([*words, "--out", out, "--overwrite"], own, folder))
     return sum(one["phi_per_second"] for one in summaries(started))
+
+
+def rows(cores: list[set[int] | None]) -> float:
+    """Solves a second of one system, whose rows are split over as many devices as there are cores."""
+    count, functions = SYSTEM
+    code = f"""
+import jax, jax.random as jr, time; jax.config.update("jax_enable_x64", True)
+import pdecl
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+box = pdecl.Box(x=(0, 1), t=(0, 1))
+heat = pdecl.Problem(box, [
+    pdecl.Fit(lambda u, z, _: u.d("t") - 0.1 * u.d("x", "x"), on=box.interior.low_discrepancy({count})),
+    pdecl.Fit(lambda u, z, _: u() - jax.numpy.sin(jax.numpy.pi * z.x), on=box.face(t=0)),
+    pdecl.Fit(lambda u, z, _: u(), on=box.faces("x")),
+])
+basis = pdecl.nn.MLP(heat, size={functions}, width={functions}, depth=1, key=jr.key(0))
+rows, *others = heat.draw({functions})
+split = NamedSharding(Mesh(jax.devices(), ("rows",)), PartitionSpec("rows"))
+points = jax.device_put(rows, split), *others
+seconds = []
+for _ in range(4):
+    began = time.perf_counter()
+    found = pdecl.solve(heat, basis, points=points, residual_limit=None)
+    jax.block_until_ready(found.weights)
+    seconds.append(time.perf_counter() - began)
+print(1 / min(seconds[1:]))
+"""
+    whole = set().union(*(part or set() for part in cores))
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={len(cores)}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"XLA_FLAGS": flags}, stdout=subprocess.PIPE,
+        text=True, check=True, preexec_fn=lambda: whole and os.sched_setaffinity(0, whole),
+    )  # fmt: skip
+    return float(done.stdout)
 
 
 def simulated() -> float:
@@ -124,7 +160,7 @@ def page(found: dict[str, Any]) -> str:
         "",
         "| | one process | two processes | share of twice the speed |",
         "| --- | --- | --- | --- |",
-        *map(said, found["training"] + found["stream"]),
+        *map(said, found["training"] + found["stream"] + found["rows"]),
         "",
         "Losses of four steps of training on two and on four simulated devices differ from those on "
         f"one by {found['difference']:.1e} at most, relatively.",
@@ -172,12 +208,15 @@ def main() -> None:
             summaries([begin(words, None, folder)])
             name = f"a stream of {options.phis:,} φ by a compiled solver"
             found["stream"] = [row(name, "φ/s", lambda cores: stream(folder, options.phis, cores))]
+        if "rows" in options.only:
+            name = "a system of {:,} rows of {:,} functions".format(*SYSTEM)
+            found["rows"] = [row(name, "solves/s", rows)]
     if "simulated" in options.only:
         found["difference"] = simulated()
         print(f"simulated devices: losses differ by {found['difference']:.1e}", flush=True)
     found["machine"] = machine()
     save(options.out, found)
-    if all(name in found for name in (*PARTS[:2], "difference")):
+    if all(name in found for name in (*PARTS[:3], "difference")):
         options.out.with_suffix(".md").write_text(page(found))
 
 

@@ -292,11 +292,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 if __name__ == "__main__":
     # Of a small factorisation's two threads one waits for the other, for milliseconds where others use
-    # the machine too. And two batched factorisations of one program wait for each other for ever where
-    # XLA has but two threads. Both are read when libraries are loaded, so the program starts anew.
-    settings = {"OPENBLAS_NUM_THREADS": "1", "PJRT_NPROC": str(max(8, os.cpu_count() or 1))}
-    if not settings.keys() <= os.environ.keys():
-        os.environ.update(settings | dict(os.environ))
+    # the machine too. It is read when the library is loaded, so the program starts anew.
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     jax.config.update("jax_enable_x64", True)
     # A φ far from the training φ is answered all the same, and its error counts.

@@ -14,6 +14,7 @@ from fast_solvers import (
     characteristics,
     cole_hopf,
     conjugate_gradients,
+    etdrk4,
     tabulated_characteristics,
     travel_times,
 )
@@ -22,7 +23,6 @@ from scipy.sparse.linalg import spsolve
 
 from pdecl.problems import burgers as burgers_law
 from pdecl.problems import convection as convection_law
-from pdecl.problems.burgers.reference import etdrk4
 from pdecl.problems.convection.reference import position_at
 from pdecl.problems.darcy.grid import face_coefficients, flux_balance, upscaled_faces
 from pdecl.problems.darcy.reference import from_faces

@@ -1,13 +1,17 @@
 """Finite elements that the solves on shapes stand beside: meshes, and quadratic elements on them.
 
-Meshes are Delaunay triangulations of a lattice inside of a shape and of points on its boundary. Each
-solve returns `Elements`: the values at the nodes, to be compared with the truth there.
+Triangles are of Delaunay's triangulation of a lattice inside of a shape and of points on its boundary,
+tetrahedra are gmsh's. Each solve returns `Elements`: values at the points of a quadrature, to be
+compared with the truth there.
 """
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import gmsh
 import numpy as np
 import scipy
 import skfem
@@ -21,57 +25,78 @@ Values = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Elements:
-    """`coords`: the nodes, and their times, (n, d); `sizes`: of each unknown the norm of such values."""
+    """`coords`: where they are compared, (n, d): points of a quadrature, with these `weights`. Nodes
+    would not do: a pressure without bound at a corner has no value there."""
 
     coords: np.ndarray
+    weights: np.ndarray
     values: Values
-    norms: dict[str, Callable[[np.ndarray], float]]
     unknowns: int
 
     def error(self, truth: Callable[[np.ndarray], Values]) -> float:
         """Relative L2, the worst of the unknowns."""
         there = truth(self.coords)
-        wrong = {u: norm(self.values[u] - there[u]) / norm(there[u]) for u, norm in self.norms.items()}
-        return max(wrong.values())
+        norm = lambda x: float(np.sqrt(self.weights @ x**2))
+        return max(norm(self.values[u] - there[u]) / norm(there[u]) for u in self.values)
 
 
-def norm_of(basis: skfem.Basis) -> Callable[[np.ndarray], float]:
-    mass = skfem.BilinearForm(lambda u, v, w: u * v).assemble(basis)
-    return lambda x: float(np.sqrt(x @ (mass @ x)))
+Fields = list[tuple[tuple[str, ...], skfem.Basis, np.ndarray]]  # names of components, coefficients
+
+
+def sampled(fields: Fields, unknowns: int) -> Elements:
+    values = {}
+    for names, basis, x in fields:
+        basis = skfem.Basis(basis.mesh, basis.elem, intorder=3)
+        at = np.asarray(basis.interpolate(x)).reshape(len(names), -1)
+        values |= dict(zip(names, at, strict=True))
+    coords = np.asarray(basis.global_coordinates()).reshape(basis.mesh.dim(), -1).T
+    return Elements(coords, basis.dx.ravel(), values, unknowns)
 
 
 # --- meshes
 # --------------------------------------------------------------------------------------------
-def mesh_of(shape: Shape, h: float) -> Any:
-    """Triangles or tetrahedra about h wide."""
-    d = shape.dim
-    count = round(shape.boundary_measure / h ** (d - 1) * {2: 1.0, 3: 1.2}[d])
-    on = np.asarray(shape.boundary(count)[0])
-    if d == 2:
-        on = np.concatenate([on, shape.corners[0]])
-    inside = _lattice(*shape.bounding_box, h)
+def mesh_of(shape: Shape, h: float) -> skfem.MeshTri:
+    """Triangles about h wide."""
+    on = np.asarray(shape.boundary(round(shape.boundary_measure / h))[0])
+    low, high = shape.bounding_box
+    x, y = np.meshgrid(np.arange(low[0], high[0], h), np.arange(low[1], high[1], h * 3**0.5 / 2))
+    x[1::2] += h / 2  # hexagonal
+    inside = np.stack([x.ravel(), y.ravel()], axis=1)
     inside = inside[np.asarray(shape.distance(inside)) < -0.5 * h]
-    points = np.concatenate([on, inside])
+    points = np.concatenate([on, shape.corners[0], inside])
     cells = Delaunay(points).simplices
     corners = points[cells]
-    volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1]))
+    area = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1]))
     middle = np.asarray(shape.distance(corners.mean(axis=1)))
-    cells = cells[(middle < 0) & (volume > 1e-3 * h**d)]
+    cells = cells[(middle < 0) & (area > 1e-3 * h**2)]
     used, cells = np.unique(cells, return_inverse=True)
-    kind = skfem.MeshTri if d == 2 else skfem.MeshTet
-    return kind(points[used].T, cells.reshape(-1, d + 1).T)
+    return skfem.MeshTri(points[used].T, cells.reshape(-1, 3).T)
 
 
-def _lattice(low: np.ndarray, high: np.ndarray, h: float) -> np.ndarray:
-    """Hexagonal in the plane, body-centred in space."""
-    if len(low) == 2:
-        x, y = np.meshgrid(np.arange(low[0], high[0], h), np.arange(low[1], high[1], h * 3**0.5 / 2))
-        x[1::2] += h / 2
-        return np.stack([x.ravel(), y.ravel()], axis=1)
-    side = h * 2 / 3**0.5
-    axes = [np.arange(a, b, side) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
-    return np.concatenate([grid, grid + side / 2])
+def tetrahedra(build: Callable[[], None], h: float, order: int = 1) -> Any:
+    """About h wide, of the body that `build` makes in gmsh's model; of second order they follow it."""
+    gmsh.initialize()
+    gmsh.option.setNumber("General.Verbosity", 1)
+    build()
+    gmsh.option.setNumber("Mesh.MeshSizeMin", h)
+    gmsh.option.setNumber("Mesh.MeshSizeMax", h)
+    gmsh.option.setNumber("Mesh.ElementOrder", order)
+    gmsh.model.mesh.generate(3)
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/body.msh"
+        gmsh.write(file)
+        gmsh.finalize()
+        return skfem.Mesh.load(file)
+
+
+def surface(file: Path) -> None:
+    """The body inside of a surface in a file, for `tetrahedra`."""
+    gmsh.merge(str(file))
+    gmsh.model.mesh.classifySurfaces(np.pi / 9, True, True, np.pi)
+    gmsh.model.mesh.createGeometry()
+    loop = gmsh.model.geo.addSurfaceLoop([tag for _, tag in gmsh.model.getEntities(2)])
+    gmsh.model.geo.addVolume([loop])
+    gmsh.model.geo.synchronize()
 
 
 def curved(shape: Shape, mesh: Any) -> skfem.Basis:
@@ -115,7 +140,7 @@ def dirichlet(
     u = basis.zeros()
     u[edge] = given
     u = skfem.solve(*skfem.condense(matrix, load, x=u, D=edge))
-    return Elements(basis.doflocs.T, {"u": u}, {"u": norm_of(basis)}, int(basis.N))
+    return sampled([(("u",), basis, u)], basis.N)
 
 
 def robin_in_time(
@@ -140,16 +165,19 @@ def robin_in_time(
             two = solve(load - K @ (u + dt * (1 - _GAMMA) * one))
             u, t = u + dt * ((1 - _GAMMA) * one + _GAMMA * two), t + dt
             kept.append((t, dt, u))
-    size, n = norm_of(basis), basis.N
-    coords = np.concatenate([np.c_[basis.doflocs.T, np.full(n, t)] for t, _, _ in kept])
-    spans = np.array([dt for _, dt, _ in kept])
-    whole = lambda x: float(np.sqrt(spans @ np.array([size(part) ** 2 for part in x.reshape(-1, n)])))
-    return Elements(coords, {"u": np.concatenate([u for *_, u in kept])}, {"u": whole}, int(n))
+    each = [sampled([(("u",), basis, u)], basis.N) for *_, u in kept]
+    weights = each[0].weights / each[0].weights.sum()
+    some = np.random.default_rng(0).choice(len(weights), 10_000, p=weights)  # as many as can be compared
+    x = each[0].coords[some]
+    coords = np.concatenate([np.c_[x, np.full(len(x), t)] for t, *_ in kept])
+    values = np.concatenate([one.values["u"][some] for one in each])
+    spans = np.repeat([dt for _, dt, _ in kept], len(x))
+    return Elements(coords, spans, {"u": values}, basis.N)
 
 
 def steady_flow(mesh: skfem.MeshTri, nu: float, inflow: Callable[[np.ndarray], np.ndarray]) -> Elements:
     """Navier–Stokes by Taylor–Hood elements and Newton's method: `inflow(y)` on the boundary "inlet",
-    p = 0 and no more on "outlet", no slip elsewhere."""
+    p = v = 0 on "outlet", no slip elsewhere."""
     flow = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementTriP2()), intorder=5)
     pressure = flow.with_element(skfem.ElementTriP1())
     B = skfem.BilinearForm(lambda u, q, w: -div(u) * q).assemble(flow, pressure)
@@ -163,52 +191,37 @@ def steady_flow(mesh: skfem.MeshTri, nu: float, inflow: Callable[[np.ndarray], n
     walls = np.setdiff1d(
         mesh.boundary_facets(), np.r_[mesh.boundaries["inlet"], mesh.boundaries["outlet"]]
     )
-    fixed = np.unique(np.r_[flow.get_dofs(walls).flatten(), inlet.flatten()])
-    across = pressure.get_dofs("outlet").flatten()
+    across = flow.get_dofs("outlet").all("u^2")
+    fixed = np.unique(np.r_[flow.get_dofs(walls).flatten(), inlet.flatten(), across])
     n = flow.N
     x = np.zeros(n + pressure.N)
     rows = inlet.all("u^1")
     x[rows] = inflow(flow.doflocs[1, rows])
-    known = np.r_[fixed, n + across]
     for step in range(20):
         at = flow.interpolate(x[:n])
         C = jacobian.assemble(flow, at=at) if step else 0 * A
         matrix = scipy.sparse.bmat([[A + C, B.T], [B, None]], "csr")
         right = np.r_[(C @ x[:n] - carried.assemble(flow, at=at)) if step else np.zeros(n), 0 * x[n:]]
-        new = skfem.solve(*skfem.condense(matrix, right, x=x, D=known))
+        new = skfem.solve(*skfem.condense(matrix, right, x=x, D=fixed))
         change, x = np.linalg.norm(new - x) / np.linalg.norm(new), new
         if change < 1e-10:
             break
-    one = flow.with_element(skfem.ElementTriP2())
-    low, size = flow.with_element(skfem.ElementTriP1()), norm_of(one)
-    first, second = (flow.nodal_dofs[i] for i in (0, 1))
-    edges = flow.facet_dofs
-    u = np.zeros(one.N)
-    v = np.zeros(one.N)
-    u[one.nodal_dofs[0]], u[one.facet_dofs[0]] = x[first], x[edges[0]]
-    v[one.nodal_dofs[0]], v[one.facet_dofs[0]] = x[second], x[edges[1]]
-    p = one.project(low.interpolate(x[n:]))
-    return Elements(
-        one.doflocs.T, {"u": u, "v": v, "p": p}, dict.fromkeys(("u", "v", "p"), size), len(x)
-    )
+    return sampled([(("u", "v"), flow, x[:n]), (("p",), pressure, x[n:])], len(x))
 
 
-def neumann(shape: Shape, h: float, reaction: Callable, source: Callable) -> Elements:
+def neumann(mesh: Any, reaction: Callable, source: Callable) -> Elements:
     """−Δu + reaction(x) u = source(x) in space, u_n = 0: conjugate gradients."""
-    basis = skfem.Basis(mesh_of(shape, h), skfem.ElementTetP2())
+    basis = skfem.Basis(mesh, skfem.ElementTetP2(), intorder=4)
     matrix = skfem.BilinearForm(lambda u, v, w: dot(grad(u), grad(v)) + reaction(w.x) * u * v).assemble(
         basis
     )
     load = skfem.LinearForm(lambda v, w: source(w.x) * v).assemble(basis)
     u = _by_gradients(matrix, load)
-    return Elements(basis.doflocs.T, {"u": u}, {"u": norm_of(basis)}, int(basis.N))
+    return sampled([(("u",), basis, u)], basis.N)
 
 
-def elastic(
-    shape: Shape, h: float, lame: tuple[float, float], fixed: Callable, load: Callable
-) -> Elements:
+def elastic(mesh: Any, lame: tuple[float, float], fixed: Callable, load: Callable) -> Elements:
     """Linear elasticity: held where `fixed(x)`, pulled by `load(x)` (3, …) on the boundary elsewhere."""
-    mesh = mesh_of(shape, h)
     basis = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementTetP2()))
     first, second = lame
     matrix = skfem.BilinearForm(
@@ -220,13 +233,7 @@ def elastic(
     free = np.setdiff1d(np.arange(basis.N), held)
     x = basis.zeros()
     x[free] = _by_gradients(matrix[free][:, free], right[free])
-    one = basis.with_element(skfem.ElementTetP2())
-    values = {}
-    for i, name in enumerate("uvw"):
-        values[name] = one.zeros()
-        values[name][one.nodal_dofs[0]] = x[basis.nodal_dofs[i]]
-        values[name][one.edge_dofs[0]] = x[basis.edge_dofs[i]]
-    return Elements(one.doflocs.T, values, dict.fromkeys("uvw", norm_of(one)), int(basis.N))
+    return sampled([(("u", "v", "w"), basis, x)], basis.N)
 
 
 def _by_gradients(matrix: Any, right: np.ndarray) -> np.ndarray:

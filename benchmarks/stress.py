@@ -4,11 +4,14 @@
     python benchmarks/stress.py --only solve           what has that for its name, or in it
     python benchmarks/stress.py --only verbs           or all commands, or all verbs
     python benchmarks/stress.py --runs 3000 --seconds 7200
+    python benchmarks/stress.py --anew                 without the runs of before
 
 XLA's CPU runtime has one pool of threads, and programs whose parts wait for each other's threads stand
 still for ever, sometimes. How often depends on the number of threads, here by PJRT_NPROC, and on what
 else the machine does, here a process for each core that only counts. A command is a process for each
-run; a verb is run many times in one process, after its compilation.
+run; a verb is run many times in one process, after its compilation. What was compiled is kept in a
+folder for each number of threads. Runs count when they are done, in benchmarks/results/stress.json:
+the same command goes on where another was cut.
 
 A process stands still that has made no run and used no processor for `--still` seconds. Where a progress
 bar is drawn beside, so does one that made no run in thirty times as long and got less than a tenth of
@@ -19,26 +22,33 @@ The exit status is 1 if any stood still or failed, or the time was up.
 """
 
 import argparse
+import json
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from stress_cases import COMMANDS, RARE, VERBS
+from stress_cases import COMMANDS, DEVICES, RARE, VERBS
 
+RESULTS = Path(__file__).parent / "results/stress.json"
 THREADS = (2, 3, 4)
 _TRIES = 3  # processes for the runs of one row of the table
 _SHARE = 8  # runs of a verb for one of those that take long
 _PATIENCE, _LEAST = 30, 0.1
 _FRAMES = 40
+_SIMULATED = "--xla_force_host_platform_device_count=4"
+_CACHE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
 
 
 @dataclass
@@ -52,6 +62,7 @@ class Row:
     standing: int = 0
     failed: int = 0
     seconds: float = 0.0
+    load: float = 0.0  # of the machine, in the last minute of the runs
 
 
 def main() -> int:
@@ -62,12 +73,15 @@ def main() -> int:
     if not rows:
         console.print(f"nothing has {options.only!r} in its name: {', '.join([*COMMANDS, *VERBS])}")
         return 2
+    kept = _Kept(options.keep, rows, options.anew)
     console.print(f"{sum(row.wanted for row in rows)} runs; {_stack_tool()}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what ends other processes
     with _load(options.load):
         for row in rows:
             if (left := options.seconds - (time.monotonic() - began)) <= 0:
                 break
-            _run(row, options, left, console)
+            if row.runs < row.wanted:
+                _run(row, options, left, kept, console)
     console.print(_table(rows))
     done, wanted = sum(row.runs for row in rows), sum(row.wanted for row in rows)
     standing, failed = sum(row.standing for row in rows), sum(row.failed for row in rows)
@@ -96,21 +110,21 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--still", type=float, default=20, help="seconds without work (20)")
     parser.add_argument("--out", type=Path, default=Path("stress"), help="for what is written (stress)")
+    parser.add_argument("--keep", type=Path, default=RESULTS, help="where runs are counted")
+    parser.add_argument("--anew", action="store_true", help="count from nothing")
     return parser.parse_args()
 
 
 def _planned(runs: int, only: str, threads: tuple[int, ...]) -> list[Row]:
     """One run of each command and number of threads, and the rest shared out among the verbs: those
-    that take long get an eighth."""
+    that take long get an eighth. Commands need what those before them have made."""
     names = [*COMMANDS, *VERBS]
     exactly = {"commands": [*COMMANDS], "verbs": [*VERBS]}.get(
         only, [name for name in names if name == only]
     )
     chosen = exactly or [name for name in names if only in name]
-    commands = [name for name in COMMANDS if name in chosen]
-    if {"report", "results"} & set(commands) and "train" not in commands:
-        commands.insert(0, "train")  # these look at its run
-    verbs = [name for name in VERBS if name in chosen]
+    last = max((place for place, name in enumerate(COMMANDS, 1) if name in chosen), default=0)
+    commands, verbs = [*COMMANDS][:last], [name for name in VERBS if name in chosen]
     shares = sum(1 if name in RARE else _SHARE for name in verbs)
     left = max(0, runs - len(commands) * len(threads))
     share = max(1, -(-left // max(1, shares * len(threads))))
@@ -119,48 +133,80 @@ def _planned(runs: int, only: str, threads: tuple[int, ...]) -> list[Row]:
     return rows + [Row(name, count, wanted[name]) for count in threads for name in verbs]
 
 
-def _run(row: Row, options: argparse.Namespace, left: float, console: Console) -> None:
+class _Kept:
+    """The runs of this and of earlier calls, in a file."""
+
+    def __init__(self, path: Path, rows: list[Row], anew: bool):
+        self.path, self.setting = path, {"jaxlib": version("jaxlib"), "cores": os.cpu_count()}
+        before = json.loads(path.read_text()) if path.exists() and not anew else {"rows": []}
+        self._rows = {(row["name"], row["threads"]): Row(**row) for row in before["rows"]}
+        for row in rows:
+            if earlier := self._rows.get((row.name, row.threads)):
+                row.runs, row.standing = earlier.runs, earlier.standing
+                row.failed, row.seconds, row.load = earlier.failed, earlier.seconds, earlier.load
+            self._rows[row.name, row.threads] = row
+
+    def write(self) -> None:
+        rows = [asdict(row) for row in self._rows.values() if row.runs + row.standing + row.failed]
+        counts = {what: sum(row[what] for row in rows) for what in ("runs", "standing", "failed")}
+        lines = ",\n".join(json.dumps(row) for row in rows)
+        head = json.dumps(self.setting | counts)[:-1]
+        self.path.write_text(f'{head}, "rows": [\n{lines}\n]}}\n')
+
+
+def _run(row: Row, options: argparse.Namespace, left: float, kept: _Kept, console: Console) -> None:
     """The runs of a row, in a new process after one that stood still."""
-    began = time.monotonic()
+    end = time.monotonic() + left
     for turn in range(_TRIES):
-        if row.runs >= row.wanted or time.monotonic() - began > left:
+        if row.runs >= row.wanted or time.monotonic() > end:
             break
-        how = _one_process(row, options, turn, began + left)
+        how = _one_process(row, options, turn, end, kept)
         if how:
             console.print(f"[bold red]{row.name}[/], {row.threads} threads: {how}")
-    row.seconds = time.monotonic() - began
     console.print(f"{row.name}, {row.threads} threads: {row.runs} runs in {row.seconds:.0f} s")
 
 
-def _one_process(row: Row, options: argparse.Namespace, turn: int, end: float) -> str:
+def _one_process(row: Row, options: argparse.Namespace, turn: int, end: float, kept: _Kept) -> str:
     """Makes runs of a row until they are done, stand still or fail; says what went wrong."""
-    number = 100 * row.threads + turn
     if row.name in COMMANDS:
-        words = ["-m", "pdecl_cli", *COMMANDS[row.name].replace("{}", str(number)).split()]
+        words = ["-m", "pdecl_cli", *shlex.split(COMMANDS[row.name])]
     else:
         script = Path(__file__).with_name("stress_cases.py").absolute()
         words = [str(script), row.name, str(row.wanted - row.runs)]
-    log = options.out / f"{row.name.replace(' ', '-')}-{row.threads}-{turn}.log"
+    folder = options.out / f"{row.threads}-threads"
+    folder.mkdir(exist_ok=True)
+    log = folder / f"{row.name.replace(' ', '-')}-{turn}.log"
+    own = {"PJRT_NPROC": str(row.threads), "JAX_COMPILATION_CACHE_DIR": "compiled"} | _CACHE
+    if row.name in DEVICES:
+        own["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_SIMULATED}"
+    began, before = time.monotonic(), (row.runs, row.seconds)
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, *words], cwd=options.out, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PJRT_NPROC": str(row.threads)},
+            [sys.executable, *words], cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=errors, env=os.environ | own,
         )  # fmt: skip
     watched = _Progress(process, counts=row.name in VERBS)
+
+    def keep() -> None:
+        row.runs = before[0] + watched.count
+        row.seconds = round(before[1] + time.monotonic() - began, 1)
+        row.load = round(os.getloadavg()[0], 1)
+        kept.write()
+
     try:
-        stands = _wait(process, watched, options.still, end)
+        stands = _wait(process, watched, options.still, end, keep)
         if stands:
             log.with_suffix(".stack").write_text(_stack(process.pid))
     finally:
         process.kill()
         process.wait()
-    made = watched.count if row.name in VERBS else int(process.returncode == 0)
-    row.runs += made
+    watched.count += row.name in COMMANDS and process.returncode == 0
+    row.standing += bool(stands)
+    row.failed += not stands and process.returncode not in (0, -signal.SIGKILL)
+    keep()
     if stands:
-        row.standing += 1
-        return f"stands still after {made} runs, {stands}; see {log.with_suffix('.stack')}"
-    if process.returncode not in (0, -9):
-        row.failed += 1
+        return f"stands still after {watched.count} runs, {stands}; see {log.with_suffix('.stack')}"
+    if process.returncode not in (0, -signal.SIGKILL):
         return f"ended with status {process.returncode}; see {log}"
     return ""
 
@@ -180,7 +226,10 @@ class _Progress:
             self.count += self._counts and line == b".\n"
 
 
-def _wait(process: subprocess.Popen[bytes], watched: _Progress, still: float, end: float) -> str:
+def _wait(
+    process: subprocess.Popen[bytes], watched: _Progress, still: float, end: float,
+    keep: Callable[[], None],
+) -> str:  # fmt: skip
     """Until a process ends, or the time does; how it stands still, if it does."""
     used, worked = 0.0, time.monotonic()
     count, before = 0, 0.0  # runs, and the seconds of a processor that they took
@@ -192,6 +241,7 @@ def _wait(process: subprocess.Popen[bytes], watched: _Progress, still: float, en
             used, worked = seconds or 0.0, now
         if watched.count > count:
             count, before = watched.count, spent
+            keep()
         if now - max(worked, watched.last) > still:
             return f"without any work for {still:g} s"
         busy, since = spent - before, now - watched.last

@@ -48,7 +48,7 @@ _ELSEWHERE = "repository/"  # pages of files that are not in this folder
 def main() -> None:
     """Writes all pages, and what they show, anew."""
     shutil.rmtree(OUT, ignore_errors=True)
-    skipped = shutil.ignore_patterns("*.py", "__pycache__", "head.md", "results.json")
+    skipped = shutil.ignore_patterns("*.py", "theme", "__pycache__", "head.md", "results.json")
     shutil.copytree(DOCS, OUT, ignore=skipped)
     pages = {str(path.relative_to(OUT)): path.read_text() for path in OUT.rglob("*.md")}
     pages |= _made()
@@ -190,24 +190,18 @@ def _row(e: gallery.Example, result: dict[str, Any]) -> str:
 
 
 def _notebook(example: gallery.Example) -> str:
-    def cell(sort: str, text: str) -> dict[str, Any]:
-        source = text.splitlines(keepends=True)
-        if sort == "text":
-            return {"cell_type": "markdown", "metadata": {}, "source": source}
-        return {
-            "cell_type": "code",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-
-    shared = _shared(example)
-    alone = ((sort, _IMPORT.sub("", text)) for sort, text in example.cells)
-    cells = [cell("text", f"# {example.title}"), *(cell("code", text) for text in shared if text)]
-    cells += [cell(*one) for one in alone]
+    sources = [("text", f"# {example.title}"), *(("code", text) for text in _shared(example))]
+    sources += [(sort, _IMPORT.sub("", text)) for sort, text in example.cells]
+    cells = [_cell(f"cell-{k}", sort, text) for k, (sort, text) in enumerate(sources)]
     head = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": head, "cells": cells}, indent=1)
+
+
+def _cell(name: str, sort: str, text: str) -> dict[str, Any]:
+    cell = {"id": name, "metadata": {}, "source": text.splitlines(keepends=True)}
+    if sort == "text":
+        return {"cell_type": "markdown", **cell}
+    return {"cell_type": "code", **cell, "outputs": [], "execution_count": None}
 
 
 def _shared(example: gallery.Example) -> tuple[str, ...]:

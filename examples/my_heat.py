@@ -1,4 +1,4 @@
-"""Heat in a rod, for any conductivity and first height: pdecl train examples/my_heat.py --steps 500"""
+"""Heat in a rod, for any conductivity and first height: pdecl train examples/my_heat.py"""
 
 import jax.numpy as jnp
 import jax.random as jr

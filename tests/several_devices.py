@@ -2,6 +2,7 @@
 start in a process of its own: `python several_devices.py devices`, or `… process NUMBER COUNT …`."""
 
 import json
+import math
 import os
 import re
 import sys
@@ -16,7 +17,8 @@ import jax.random as jr
 import numpy as np
 import optax
 from jax._src import compiler
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from programs import watch
 
 jax.config.update("jax_enable_x64", True)
 
@@ -97,12 +99,16 @@ def programs():
     compiler.compile_or_get_cached = compile_program
 
 
+def spread_programs(texts):
+    return [text for text in texts if f"num_partitions={jax.device_count()}" in text]
+
+
 def of_one_and_of_all(answer, phis):
     """What a solver says of a batch on one device and split over all of them."""
     one = answer(phis)
     with programs() as texts:
         many = answer(split(phis))
-    spread = [text for text in texts if f"num_partitions={jax.device_count()}" in text]
+    spread = spread_programs(texts)
     asking = [text for text in spread if re.search(r"all-|collective-|reduce-scatter", text)]
     usable = np.isfinite(np.asarray(one.weights))
     difference = np.asarray(one.weights)[usable] - np.asarray(many.weights)[usable]
@@ -135,6 +141,30 @@ def compiled():
         return of_one_and_of_all(lambda phis: solver(phis, residual_limit=None), phis)
 
 
+def one_system():
+    """One system of 257 rows of 32 functions, which are split over the devices by their points."""
+    equation, start = decay().conditions
+    inside = pdecl.Fit(equation.equation, on=box.interior.low_discrepancy(256))
+    tall = pdecl.Problem(box, [inside, start], parameter=decay().parameter)
+    basis = pdecl.nn.MLP(tall, size=32, width=32, depth=1, key=jr.key(0))
+    phi, (rows, one_more) = tall.parameter(jr.key(1)), tall.draw(32)
+    solve = lambda rows: pdecl.solve(
+        tall, basis, phi, points=(rows, one_more), solver=pdecl.solvers.Cholesky(ridge=1e-6),
+        residual_limit=None,
+    )  # fmt: skip
+    points, mesh = jnp.linspace(0, 1, 20)[:, None], Mesh(jax.devices(), ("rows",))
+    one = solve(rows)(points)
+    with programs() as texts:
+        many = solve(jax.device_put(rows, NamedSharding(mesh, PartitionSpec("rows"))))
+    told = [
+        math.prod(map(int, sizes.split(",")))
+        for text in spread_programs(texts)
+        for result in re.findall(r"= (.*?) (?:all-|collective-|reduce-scatter)\S*\(", text)
+        for sizes in re.findall(r"\[([\d,]+)\]", result)
+    ]
+    return {"difference": float(jnp.abs(one - many(points)).max()), "most told": max(told)}
+
+
 def of_process(number, count, port, folder, steps, pause, word):
     """One of several processes that train together; a pause before each step lets it be killed."""
     from pdecl.parallel import processes
@@ -160,8 +190,10 @@ def of_process(number, count, port, folder, steps, pause, word):
 
 
 if __name__ == "__main__":
+    watch()
     if sys.argv[1] == "process":
         of_process(*map(json.loads, sys.argv[2:]))
     else:
         found = {"losses": losses(), "solve": solved(), "compiled": compiled()}
+        found["one system"] = one_system()
         print(json.dumps(found))

@@ -39,6 +39,7 @@ def trained(folder):
 
 def test_help_teaches():
     shown = call("--help").output
+    assert "Start here" in shown
     for command in ("train", "evaluate", "solve", "compile", "data", "report", "info"):
         assert command in shown
         assert "Examples" in call(command, "--help").output

@@ -156,7 +156,7 @@ def test_a_solve_without_a_factorisation_fits_where_rows_do_not(solver):
     500 functions needs less memory than the rows of any direct solver."""
     enforced = pdecl.Enforce(lambda u, z, phi: u(), box.face(x=0).low_discrepancy(20))
     problem = pdecl.Problem(box, [conditions[0], enforced])
-    points = [box.interior.low_discrepancy(12_000).draw(None, 0), enforced.on.draw(None, 0)]
+    points = (box.interior.low_discrepancy(12_000).draw(None, 0), enforced.on.draw(None, 0))
     large = pdecl.nn.MLP(heat, size=500, width=500, depth=1, key=jr.key(0))
     arrays, rest = eqx.partition((large, points), eqx.is_array)
 

@@ -74,6 +74,13 @@ def test_a_split_batch_is_solved_where_it_is(simulated, what):
     assert found["that ask"] == 0
 
 
+def test_rows_of_one_system_stay_where_their_points_are(simulated):
+    """Of 257 rows of 32 functions only columns and sums over rows go between devices."""
+    found = simulated["one system"]
+    assert found["difference"] < 1e-9
+    assert 256 < found["most told"] <= 32 * 32
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

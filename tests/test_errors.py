@@ -216,6 +216,8 @@ class TestConditions:
     def test_unknown_coordinate(self):
         with says("unknown coordinate 'y' in .d()", "coordinates are x, t"):
             fit(lambda u, z, phi: u.d("x", "y"))
+        with says("unknown coordinate 'n' in .d()", "along the normal is .dn()"):
+            fit(lambda u, z, phi: u.d("n"))
         with says("unknown coordinate 'y'"):
             pdecl.solve(pdecl.Problem(BOX, [pdecl.Fit(lambda u, z, phi: u.d("y"), on=INSIDE)]), BASIS)
 
@@ -419,6 +421,8 @@ class TestProblem:
             law(lambda key: 0.1 if jr.uniform(key) > 0.5 else 0.2)
         with says("distribution of φ", "must return real numbers", error=TypeError):
             law(lambda key: 1j * jr.uniform(key))
+        with says("distribution of φ", "must be numbers and arrays", error=TypeError):
+            law(lambda key: "fast")
         with pytest.raises(TypeError) as caught:
             law(lambda key: np.random.default_rng(key).uniform())
         assert "the distribution of φ" in notes(caught)
@@ -497,6 +501,8 @@ class TestParameter:
     def test_arrays_of_different_batch_sizes(self):
         with says("phi", "2", "3"):
             self.LAW.check_many({"k": jnp.zeros(2), "a": jnp.zeros((3, 4))})
+        with says("phi", "length 0: give at least one"):
+            self.LAW.check_many({"k": jnp.zeros(0), "a": jnp.zeros((0, 4))})
 
     def test_something_that_is_no_number(self):
         for phi, words in [
@@ -659,6 +665,9 @@ class TestFit:
             ({"metrics": 3}, "`metrics` must be a function of the basis; found 3"),
             ({"metrics": lambda basis: 0.5}, ("`metrics` must return numbers by name", "found 0.5")),
             ({"checkpoints": "folder"}, ("`checkpoints` must be pdecl.Checkpoints", "'folder'")),
+            ({"tolerance": 1e-3}, ("`tolerance` is for a fit without a network", "leave out")),
+            ({"basis": None}, "an optimiser trains a network: give one"),
+            ({"basis": None, "optimiser": None}, ("`steps` is for a network: give a basis and an")),
         ],
     )  # fmt: skip
     def test_arguments_are_looked_at_first(self, options, words, capsys):
@@ -696,13 +705,15 @@ class TestSolve:
             "problem = pdecl.Problem(box, [pdecl.Fit(lambda u, z, phi: u() - 2, on=box.interior)])\n"
             "basis = lambda x, phi: jnp.ones(1)\n"
             "print(pdecl.solve(problem, basis, dtype=jnp.float32).weights.dtype)\n"
+            "try: pdecl.fit(problem)\n"
+            "except RuntimeError as error: print(error)\n"
             "pdecl.solve(problem, basis)\n"
         )
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"}
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False
         )
-        assert done.stdout.strip() == "float32"
+        assert done.stdout.startswith("float32\npdecl solves in float64, and JAX has it turned off.")
         assert "RuntimeError: pdecl solves in float64" in done.stderr
         assert 'jax.config.update("jax_enable_x64", True)' in done.stderr
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 
 import h5py
@@ -29,12 +30,18 @@ COMMANDS = {
     "solve at once": "solve model --sample 5,60000 --batch 30000 --points points.csv --out once.npz",
     "solve to a pipe": "solve model --sample 5,100000 --batch 2 --points points.csv",
     "train": "train burgers --size 12 --width 12 --depth 1 --batch 2 --steps 4000 --out trained",
+    "train without network": "train heat.py --tolerance 1e-9 --budget 3000 --out own",
     "compile": "compile model/model.safetensors --phis 20000 --out fast.safetensors",
     "evaluate": "evaluate model --count 20000 --cache references",
     "data": "data burgers --count 20000 --out data.nc",
     "report": "report model --out report",
 }
-
+OVER_SOON = {  # and what of them takes no time
+    "info": "pdecl.support.environment.environment",
+    "results .": "pdecl.report.runs.find",
+    "merge u.h5": "pdecl.stream.merge",
+    "new heat.py": "pdecl.support.files.replacing",
+}
 
 WRITTEN = {
     "solve": lambda folder: kept(folder / "many.h5") > 0,
@@ -104,13 +111,14 @@ def folder(tmp_path_factory):
     np.savetxt(folder / "points.csv", POINTS, delimiter=",", header="x,t", comments="")
     made = preset("burgers").with_overrides(**TINY)
     runs.train(made, folder / "model", count=1, metrics_count=2, progress=False)
+    CliRunner().invoke(app, ["new", str(folder / "heat.py")])
     return folder
 
 
 @pytest.fixture(scope="module")
 def ended(folder):
     """What each command said and did when it was told to end in the midst of its work."""
-    numbers = dict(zip(COMMANDS, 4 * [signal.SIGINT, signal.SIGTERM], strict=True))
+    numbers = dict(zip(COMMANDS, cycle([signal.SIGINT, signal.SIGTERM]), strict=False))
 
     def run(name):
         started = Started(name, folder)
@@ -169,28 +177,35 @@ def test_what_an_interrupted_command_leaves_is_no_obstacle(folder, ended):
 
 
 QUICK = """
-import os, signal, sys, time
-import pdecl.support.environment, pdecl.report.runs
+import importlib, os, sys, time
 from pdecl_cli import app
 
-number, words = int(sys.argv.pop(1)), sys.argv[1:]
+number, place = int(sys.argv.pop(1)), sys.argv.pop(1)
 
-def busy(*_):
+def busy(*_, **__):
     os.kill(os.getpid(), number)
     time.sleep(60)
 
-pdecl.support.environment.environment = pdecl.report.runs.find = busy
+module, name = place.rsplit(".", 1)
+setattr(importlib.import_module(module), name, busy)
 app()
 """
 
 
-@pytest.mark.parametrize(("words", "number"), [("info", signal.SIGINT), ("results .", signal.SIGTERM)])
-def test_commands_that_are_over_soon(words, number, tmp_path):
-    """`info` and `results`: the signal comes where they have begun."""
-    program = [sys.executable, "-c", QUICK, str(int(number)), *words.split()]
+@pytest.mark.parametrize("words", OVER_SOON)
+def test_commands_that_are_over_soon(words, tmp_path):
+    """The signal comes where they have begun."""
+    number = signal.SIGTERM if len(words) % 2 else signal.SIGINT
+    program = [sys.executable, "-c", QUICK, str(int(number)), OVER_SOON[words], *words.split()]
     ended = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 128 + number, ended.stderr
     assert ended.stderr.strip() == "interrupted. Nothing was written; the same command begins anew."
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_command_is_left_out():
+    tried = {words.split()[0] for words in [*COMMANDS.values(), *OVER_SOON]}
+    assert tried == {command.callback.__name__ for command in app.registered_commands}
 
 
 DISTURBED = """

@@ -207,6 +207,7 @@ def test_laplace_in_a_ring_by_functions_that_solve_it():
         (lambda: Domain(Disk((0, 0), 1) & Disk((3, 0), 1)), "empty"),
         (lambda: Domain(Disk((0, 0), 1) - Disk((0, 0), 2)), "empty"),
         (lambda: Domain(HalfSpace((0, 0), (1, 0))), "not bounded"),
+        (lambda: HalfSpace((0, 0), (1, 0)).measure, "not bounded"),
         (lambda: Domain(UNIT - Disk((0.5, 0.5), 1e-7)), "units"),
         (lambda: Domain(Disk((1e9, 0), 1)), "move it to the origin"),
         (lambda: Domain(Signed(lambda x: x[:, 0], (-1, -1), (1, 1))), "open"),
@@ -243,6 +244,8 @@ def test_closed_surfaces_come_from_files(tmp_path, ending):
     assert solid.boundary_measure == pytest.approx(1000)
     if ending != "stl":
         return
+    named = solid.name("end", lambda x: x[:, 0] > 10 - 1e-6)
+    assert named.measure == pytest.approx(2000, rel=1e-12)  # a name cuts nothing
     drilled = solid - Ball((0, 0, 0), 3)
     _, w = drilled.interior(200)
     y, _, v, labels = drilled.boundary(300)
@@ -280,7 +283,11 @@ def test_what_is_wrong_with_a_surface_is_said(tmp_path):
     for scale in (0, -1, np.nan):
         with pytest.raises(ValueError, match="`scale` must be a positive number"):
             load(path, scale=scale)
-    for name, words in [("part.step", "no STL, PLY, OBJ or gmsh"), ("part.msh", "no mesh of gmsh")]:
+    for name, words in [
+        ("part.step", "no STL, PLY, OBJ or gmsh"),
+        ("part.msh", "no mesh of gmsh"),
+        ("part.ply", "part.ply: it cannot be read"),
+    ]:
         (tmp_path / name).write_text("nothing")
         with pytest.raises(ValueError, match=words):
             load(tmp_path / name)
@@ -298,6 +305,14 @@ def test_meshes_of_gmsh_keep_their_groups(tmp_path):
     assert square.measure == pytest.approx(1.0)
     assert np.all(square.boundary(9, "lid")[0][:, 1] == 1)
     np.testing.assert_allclose(square.boundary(9, "floor")[1], [[0, -1]] * 9)
+    assert square.boundary(9, "walls")[2].sum() == pytest.approx(2.0)
+
+
+def test_meshes_of_second_order_are_read_by_their_corners(tmp_path):
+    points = np.asarray([[0, 0], [2, 0], [0, 2], [1, 0], [1, 1], [0, 1]], float)
+    mesh = meshio.Mesh(np.c_[points, np.zeros(6)], [("triangle6", [[0, 1, 2, 3, 4, 5]])])
+    meshio.write(tmp_path / "one.msh", mesh, file_format="gmsh22")
+    assert load(tmp_path / "one.msh").measure == pytest.approx(2.0)
 
 
 def ring_solution():

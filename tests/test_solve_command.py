@@ -227,7 +227,7 @@ def test_bad_phi_are_named_and_the_others_answered(folder, whole, tmp_path):
     np.savez(tmp_path / "phi.npz", spoiled())
     result = run(folder, "--phi", tmp_path / "phi.npz", "--out", tmp_path / "a.npz", "--json")
     assert result.exit_code == 3, result.output
-    assert "2 of 10 φ have no answer (numbers 2, 5); see status and message in" in result.stderr
+    assert "2 of 10 φ have no answer to rely on: 2 × rejected (numbers 2, 5); see" in result.stderr
     summary = json.loads(result.stdout)
     assert (summary["statuses"]["REJECTED"], summary["out_of_distribution"]) == (2, 1)
     assert [bad["number"] for bad in summary["bad"]] == [2, 5]
@@ -853,3 +853,16 @@ def test_unknown_models_and_points(folder, tmp_path):
     assert "found (0,)" in result.output
     savemat(tmp_path / "p.mat", {"x": POINTS[:, 0], "t": POINTS[:, 1]})
     np.testing.assert_array_equal(streaming.read_points(tmp_path / "p.mat", ("x", "t")), POINTS)
+
+
+def test_columns_are_told_by_their_names(tmp_path):
+    path, read = tmp_path / "p.csv", lambda: streaming.read_points(tmp_path / "p.csv", ("x", "t"))
+    for header in ("t,x", '"t","x"', "# t x"):
+        path.write_text(f"{header}\n0.2,0.1\n0.9,0.5\n")
+        np.testing.assert_array_equal(read(), [[0.1, 0.2], [0.5, 0.9]])
+    path.write_text("0.1,0.2\n")
+    np.testing.assert_array_equal(read(), [[0.1, 0.2]])
+    for header in ("a,b", "x [m],t [s]"):
+        path.write_text(f"{header}\n0.1,0.2\n")
+        with pytest.raises(DatasetError, match="points are looked for under x and t"):
+            read()

@@ -87,6 +87,8 @@ def test_damaged_and_foreign_files_are_named(file, tmp_path):
         pdecl.load(tmp_path / "other.safetensors")
     with pytest.raises(pdecl.ModelFileError, match="no such file"):
         pdecl.load(tmp_path / "nowhere")
+    with pytest.raises(TypeError, match="save: the function <lambda> holds no arrays"):
+        pdecl.save(tmp_path / "function", lambda x, phi: x)
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path):

@@ -9,6 +9,8 @@
 # return it. Here the solve raises, and says which condition does not hold and how far it is off.
 
 # %%
+import textwrap
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -31,7 +33,7 @@ basis = pdecl.nn.MLP(problem, size=size, width=size, depth=1, key=jr.key(0))
 try:
     pdecl.solve(problem, basis, 1e-3)
 except pdecl.SolveError as failure:
-    print(failure)
+    print(textwrap.fill(str(failure), 100))
 
 # %% [markdown]
 # With `throw=False` the answer comes back with its status, to be looked at. What helps is what the message names; or to let the functions be chosen.

@@ -4,7 +4,7 @@
 # dimensions: 2 + time
 
 # %% [markdown]
-# The transverse electric field $E$ and the magnetic field $(H, G)$ in a cavity with conducting walls:
+# The electric field $E$ across the plane (transverse electric waves) and the magnetic field $(H, G)$ in it, in a cavity with conducting walls:
 #
 # $$E_t = G_x - H_y, \qquad H_t = -E_y, \qquad G_t = E_x, \qquad E = 0 \;\text{ on the walls.}$$
 #

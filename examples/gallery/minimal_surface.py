@@ -16,7 +16,9 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from _shared import maps, relative_error
+import matplotlib.pyplot as plt
+import numpy as np
+from _shared import relative_error
 
 import pdecl
 
@@ -41,7 +43,19 @@ print(u)
 # %%
 points = box.mesh(81, 81)
 error = relative_error(u(points), exact(*points.T))
-maps(box, {"u": u(points), "error": u(points) - exact(*points.T)}, "x", "y", 81)
+x, y, film = (np.asarray(values).reshape(81, 81) for values in (*points.T, u(points)))
+fig = plt.figure(figsize=(9, 3.8), layout="constrained")
+axes = fig.add_subplot(1, 2, 1, projection="3d", title="the film in its wire", zlim=(-0.65, 0.65))
+axes.plot_surface(x, y, film, cmap="RdBu_r", linewidth=0, antialiased=True, rcount=81, ccount=81)
+for edge in np.s_[:, 0], np.s_[:, -1], np.s_[0], np.s_[-1]:
+    axes.plot(x[edge], y[edge], film[edge], "k")
+axes.view_init(28, -50)
+right = fig.add_subplot(1, 2, 2, title="error", xlabel="x", ylabel="y", aspect="equal")
+off = film - np.asarray(exact(x, y))
+shown = right.pcolormesh(
+    x, y, off, shading="gouraud", cmap="RdBu_r", vmin=-abs(off).max(), vmax=abs(off).max()
+)
+fig.colorbar(shown, ax=right)
 
 # %% [markdown]
 # **Change next:** another wire, `0.5 * jnp.sin(3 * jnp.pi * z.x)` on two sides and 0 on the others.

@@ -1,4 +1,4 @@
-# title: A fluid that thins when it is sheared (p-Laplacian)
+# title: A fluid that thickens when it is sheared (p-Laplacian)
 # statement: min ∫ |∇u|⁴/4 − 2u
 # kind: nonlinear, energy, basis
 # dimensions: 2
@@ -7,8 +7,9 @@
 # %% [markdown]
 # $$-\operatorname{div}\bigl(|\nabla u|^{p-2} \nabla u\bigr) = 2, \qquad p = 4,$$
 #
-# is what minimises $\int |\nabla u|^p / p - 2u$. The energy is shorter to state, and convex. On a square beside the origin
-# $u = -\tfrac{p-1}{p}\, r^{p/(p-1)}$ is exact.
+# is the speed $u$ of a fluid along a pipe, whose viscosity $|\nabla u|^{p-2}$ grows with shear (paint thins: $p < 2$; starch in water thickens: $p > 2$).
+# It minimises $\int |\nabla u|^p / p - 2u$. The energy is shorter to state than the equation, and convex. In a round pipe $u = c - \tfrac{p-1}{p}\, r^{p/(p-1)}$
+# is exact; a square beside its axis is solved for, with $c = 0$.
 
 # %%
 import jax
@@ -40,7 +41,14 @@ print(u)
 # %%
 points = box.mesh(61, 61)
 error = relative_error(u(points), exact(*points.T))
-maps(box, {"u": u(points), "error": u(points) - exact(*points.T)}, "x", "y", 61)
+viscosity = jnp.hypot(u.d("x")(points), u.d("y")(points)) ** (p - 2)
+maps(
+    box,
+    {"speed": u(points), "viscosity": viscosity, "error": u(points) - exact(*points.T)},
+    "x",
+    "y",
+    61,
+)
 
 # %% [markdown]
-# **Change next:** `p = 1.5`, whose energy is sharp where $\nabla u = 0$.
+# **Change next:** `p = 1.5`, a fluid that thins; `p = 2` is Poisson's equation.

@@ -5,6 +5,8 @@ place that touches JAX's global configuration: it turns float64 on.
 """
 
 import functools
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +24,6 @@ from .train import train
 
 app = Commands(
     name="pdecl",
-    help="Neural networks that obey partial differential equations.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -42,7 +43,9 @@ def in_float64(command: Callable[..., None]) -> Callable[..., None]:
 
 
 for command in (new, train, evaluate, solve, merge, compile, data, report, results, info):
-    app.command()(interruptible(in_float64(command)))
+    # A paragraph is one line to Typer, which breaks it to the width of the screen.
+    told = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.__doc__ or ""))
+    app.command(help=told)(interruptible(in_float64(command)))
 
 
 @app.callback()
@@ -51,13 +54,13 @@ def main() -> None:
 
     [bold]Start here[/]
 
-    pdecl info                                     what there is
+    pdecl new my_heat.py                      a file that states a problem
 
-    pdecl new my_heat.py                           a file that states a problem, to begin with
+    pdecl train my_heat.py                    a solver for all of its parameters φ
 
-    pdecl train my_heat.py                         a basis for it
+    pdecl solve runs/my-heat --sample 7,1000 --bound --out u.h5
 
-    pdecl train burgers                            a minute and a half on a laptop
+    pdecl report runs                         one page of pictures and tables
 
-    pdecl report runs/burgers-hard-quick-0         pictures and tables
+    pdecl info                                problems and bases that come along
     """

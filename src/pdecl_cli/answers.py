@@ -16,10 +16,12 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pdecl import Compiled, RefinedBy, Trained, load
+from pdecl import RefinedBy, Trained, load
 from pdecl import stream as streaming
+from pdecl.family.asked import Model
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
+from pdecl.support.status import Status
 
 from .common import UNANSWERED, print_json, print_rows, say, stop
 from .interrupt import resumes
@@ -54,10 +56,8 @@ def answer(
 ) -> None:
     asked = load(model, problem)
     if nodes is not None:
-        if isinstance(asked, Compiled):
-            stop("--nodes needs a trained basis; a compiled solver keeps the nodes it was made for")
         asked = asked.coarser(nodes)
-    trained = streaming.trained_of(asked)
+    trained = asked.trained
     limit = RESIDUAL_LIMIT if residual_limit is None else residual_limit
     target = streaming.ErrorTarget(tolerance, refine) if bound or tolerance is not None else None
     with _source(trained, phi, sample, name) as source:
@@ -76,7 +76,7 @@ def answer(
         )  # fmt: skip
         streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
         if out is None:
-            together = batch or streaming.usual_batch(asked)
+            together = batch or asked.usual_batch
             predictor = streaming.Predictor(asked, source.shape, query, together, target, limit)
             _print_answers(predictor, source, as_json)
         else:
@@ -87,7 +87,7 @@ def answer(
 
 
 def _write_answers(
-    model: Trained | Compiled,
+    model: Model,
     source: streaming.Source,
     query: streaming.Query,
     batch: int | None,
@@ -117,14 +117,14 @@ def _write_answers(
     if as_json:
         print_json(summary.as_dict())
     else:
-        _show(summary, streaming.kind_of(streaming.trained_of(model)))
+        _show(summary, streaming.kind_of(model.trained))
     if summary.repaired:
         say("[yellow]warning:[/]", f"{summary.repaired} of {here} were damaged, and are solved anew.")
     _complain(summary.totals, f"see status and message in {here}")
 
 
 def _write_meshes(
-    model: Trained | Compiled,
+    model: Model,
     source: streaming.Source,
     out: Path,
     overwrite: bool,
@@ -148,7 +148,7 @@ def _write_meshes(
     else:
         words = files[0] if len(files) == 1 else f"{len(files)} files, {out.stem}-*.vtu"
         print_rows(
-            ("solved", f"[bold]{totals.count}[/] φ"),
+            ("φ", f"[bold]{totals.count}[/]"),
             ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
             ("time", f"{seconds:.1f} s"),
             ("written", words if files else "nothing"),
@@ -253,7 +253,7 @@ def _show(summary: streaming.Summary, kind: str) -> None:
     now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"
     print_rows(
-        ("solved", f"[bold]{totals.count}[/] φ{now}"),
+        ("φ", f"[bold]{totals.count}[/]{now}"),
         ("status", ", ".join(f"{n} {status}" for status, n in totals.statuses.items())),
         ("time", f"{summary.seconds:.1f} s{speed}"),
         *([] if totals.bounds is None else [(f"{kind}s", _bound_words(totals.bounds, kind))]),
@@ -294,10 +294,15 @@ def _complain(totals: streaming.StreamSummary, where: str) -> None:
     if totals.bad_count:
         say(
             "[bold red]error:[/]",
-            f"{totals.bad_count} of {totals.count} φ have no answer "
-            f"({_numbered(totals.bad, totals.bad_count)}); {where}.",
+            f"{totals.bad_count} of {totals.count} φ have no answer to rely on: "
+            f"{_why_not(totals)} ({_numbered(totals.bad, totals.bad_count)}); {where}.",
         )
         raise typer.Exit(UNANSWERED)
+
+
+def _why_not(totals: streaming.StreamSummary) -> str:
+    failed = {name: count for name, count in totals.statuses.items() if Status[name].failed}
+    return ", ".join(f"{count} × {Status[name]}" for name, count in failed.items())
 
 
 def _numbered(shown: Sequence[Mapping[str, Any]], count: int) -> str:
@@ -338,7 +343,7 @@ def _sampled(text: str) -> tuple[int, int]:
     if len(numbers) != 2:
         stop(f"--sample takes two whole numbers with a comma between, such as 5,100; found {text!r}")
     if min(numbers) < 0 or numbers[1] == 0:
-        stop(f"--sample: {text} is too small")
+        stop(f"--sample takes a seed from 0 and a count from 1, such as 5,100; found {text!r}")
     return numbers[0], numbers[1]
 
 

@@ -22,7 +22,7 @@ def new(
 
     pdecl new my_heat.py
 
-    pdecl train my_heat.py --steps 500
+    pdecl train my_heat.py
     """
     if file.suffix != ".py":
         stop(f"a problem is stated in a .py file; found {file}")
@@ -34,4 +34,4 @@ def new(
         start = (resources.files(__package__) / "start.txt").read_text("utf-8")
         with replacing(file) as temporary:
             temporary.write_text(start, "utf-8")
-    Console().print(f"written {file}; now: pdecl train {file} --steps 500", soft_wrap=True)
+    Console().print(f"written {file}; now: pdecl train {file}", soft_wrap=True)

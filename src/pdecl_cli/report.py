@@ -56,4 +56,4 @@ def report(
     if as_json:
         print_json({"page": str(page), "runs": [str(folder) for folder in folders]})
     else:
-        Console().print(f"{len(folders)} runs; open [bold]{page}[/]", soft_wrap=True)
+        Console().print(f"runs: {len(folders)}; open [bold]{page}[/]", soft_wrap=True)

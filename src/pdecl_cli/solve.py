@@ -145,7 +145,7 @@ def solve(
 
     2    nothing could be done, or not resumed: the message says why
 
-    3    all is done, and some φ have no answer
+    3    all is done, and some φ have no answer to rely on
 
     130, 143    ended by Ctrl-C or SIGTERM; the same command goes on
 

@@ -10,6 +10,7 @@ from pdecl import Box, Energy, Fit, Points, Problem, SolveError, Status
 from pdecl.adaptive.effort import Effort, Stop
 from pdecl.adaptive.levels import Levels
 from pdecl.adaptive.rows import equations_of
+from pdecl.adaptive.solve import _positive
 
 BOX = Box(x=(0, 1), t=(0, 1))
 LINE = Box(x=(0, 1))
@@ -23,6 +24,15 @@ GOOD = Problem(BOX, [HEAT, START, ENDS])
 def test_a_tolerance_that_cannot_be_met(tolerance):
     with pytest.raises(ValueError, match="tolerance"):
         pdecl.solve(GOOD, 1.0, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("budget", ["10 s", True, jnp.ones(2)])
+def test_numbers_that_are_none(budget):
+    with pytest.raises(ValueError, match="`budget` must be a positive number, such as 600; found"):
+        _positive("budget", budget, "600")
+    with pytest.raises(ValueError, match="found a value that JAX traces"):
+        jax.jit(lambda x: _positive("budget", x, "600"))(1.0)
+    assert _positive("budget", jnp.asarray(3.0), "600") == 3.0
 
 
 @pytest.mark.parametrize("budget", [0, -1.0])

@@ -125,6 +125,8 @@ def test_solutions_in_one_space_are_themselves():
     solutions = [pdecl.solve(heat(), k, tolerance=1e-4, progress=False) for k in (0.05, 0.2)]
     common = Common(solutions)
     vectors = [common.vector(one) for one in solutions]
+    with pytest.raises(ValueError, match="u is zero for every φ"):
+        modes(common, [{"u": 0.0 * vector["u"]} for vector in vectors])
     basis, weights = modes(common, vectors)
     points = box.interior.draw(jr.key(0), 200).coords
     values = basis.jets(points, None, {(), (0,)})
@@ -169,6 +171,9 @@ def test_what_cannot_be_trained_so_is_said():
     few = pdecl.Problem(box, heat().conditions[:2], parameter=heat().parameter)
     with pytest.raises(ValueError, match="too few conditions"):
         pdecl.fit(few)
+    same = pdecl.Problem(box, heat().conditions, parameter=lambda key: jnp.asarray(0.1))
+    with pytest.raises(ValueError, match="the same φ for every key: draw from `key`"):
+        pdecl.fit(same)
     with pytest.raises(TypeError, match="optimiser"):
         pdecl.fit(heat(), None, object())
 

@@ -89,6 +89,8 @@ def test_one_bad_phi_alone_raises(solver, trained):
 def test_a_wrong_shape_is_named(solver):
     with pytest.raises(ValueError, match=r"7\).*\(101,\)"):
         solver(np.ones(7))
+    with pytest.raises(ValueError, match=r"'fast'. This solver takes φ of shape \(101,\)"):
+        solver("fast")
 
 
 def test_a_far_phi_is_answered_with_a_warning(solver, trained):

@@ -46,8 +46,8 @@ def solve_to_tolerance(
 ) -> Adaptive | Traced:
     """See `pdecl.solve`. `phi` has been checked against the problem's distribution. `checked`: whether
     the conditions' residuals are measured, which takes a third of the time of a small problem."""
-    _require_positive("tolerance", tolerance, "1e-4")
-    _require_positive("budget", budget, "600, in seconds")
+    tolerance = _positive("tolerance", tolerance, "1e-4")
+    budget = _positive("budget", budget, "600, in seconds")
     if not _FINEST <= tolerance < 1:
         raise ValueError(
             f"`tolerance` is a relative error from {_FINEST:g} (below it, rounding in float64 decides) "
@@ -193,9 +193,11 @@ def _raise_failed(solution: Adaptive) -> None:
     raise SolveError(solution.status, "", f"{estimate} {solution.message}")
 
 
-def _require_positive(name: str, x: Any, example: str) -> None:
-    if isinstance(x, bool) or not isinstance(x, int | float | np.number) or not x > 0:
+def _positive(name: str, x: Any, example: str) -> float:
+    number = x.item() if getattr(x, "shape", None) == () and is_concrete(x) else x
+    if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         raise ValueError(f"`{name}` must be a positive number, such as {example}; found {found(x)}.")
+    return number
 
 
 def _require_numbers(problem: Problem) -> None:

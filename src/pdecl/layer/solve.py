@@ -22,7 +22,7 @@ from ..support.mistakes import found
 from ..support.status import Status
 from .batching import whole
 from .implicit import constant
-from .layer import Outcome, weights_of
+from .layer import Outcome, finite, weights_of
 from .residual import relative_residuals, unseen
 from .solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from .solvers import GaussNewton, LinearSolver
@@ -97,7 +97,8 @@ def solve(
       `LSMR()`), or `GaussNewton(linear=...)` to say more about nonlinear conditions. Whether a
       problem is linear is found out; affine ones need one linear solve.
     - `key`: shifts or draws the points; without one they are always the same.
-    - `points`: the collocation points, from `problem.draw`, instead of drawing them here.
+    - `points`: the collocation points, from `problem.draw`, instead of drawing them here. Where a set of
+      them is split over devices, so are its rows: for one system with many more rows than functions.
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
@@ -244,8 +245,8 @@ def _predict(problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...])
     sizes = dict(system.plan.sizes)
     weights = bases.predicted(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
     residual = system.residuals(weights)
-    finite = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in (weights, *residual.values())]))
-    code = jnp.where(finite, int(Status.PREDICTED), int(Status.NONFINITE_NETWORK))
+    well = finite((weights, residual))
+    code = jnp.where(well, int(Status.PREDICTED), int(Status.NONFINITE_NETWORK))
     left, size = (jnp.linalg.norm(system.rows(w, "Enforce")) for w in (weights, jnp.zeros_like(weights)))
     violation = left / jnp.where(size > 0, size, 1.0)
     return Outcome(weights, code, jnp.asarray(0), jnp.asarray(jnp.nan), violation, residual)

@@ -90,6 +90,8 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
     leaves = jax.tree.leaves(phi)
     if not leaves or not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return None
+    if any(type(jax.lax.stop_gradient(leaf)) is not type(leaf) for leaf in leaves):
+        return None  # being differentiated, which `custom_vmap` does not pass on
     found: list[Mesh | None] = []
 
     @jax.custom_batching.custom_vmap

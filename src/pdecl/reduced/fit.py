@@ -2,10 +2,12 @@
 
 from typing import Any, overload
 
+import jax.numpy as jnp
 import optax
 
 from ..family import Family
 from ..family.own import own
+from ..layer.solve import require_precision
 from ..state.problem import Problem, require_problem
 from ..support.mistakes import found
 from ..train.fit import fit as fit_network
@@ -15,6 +17,7 @@ from .solver import Compiled
 from .train import NoBasis, fit_reduced
 
 TOLERANCE, BUDGET = 1e-4, 300.0
+_OWN, _BOTH = {"tolerance", "budget"}, {"progress"}
 
 
 @overload
@@ -48,10 +51,19 @@ def fit(problem: Any, basis: Any = None, optimiser: Any = None, **options: Any) 
     `fit(problem, basis, optimiser, steps=..., key=...)` trains a network through the layer and returns
     it with its `History`; `help(pdecl.train.fit.fit)` describes its arguments.
     """
+    if basis is None and optimiser is not None:
+        raise TypeError("fit: an optimiser trains a network: give one, or leave out both.")
+    for name in options:
+        if basis is None and name not in _OWN | _BOTH:
+            raise TypeError(
+                f"fit: `{name}` is for a network: give a basis and an optimiser, or leave it out."
+            )
+        if basis is not None and name in _OWN:
+            raise TypeError(
+                f"fit: `{name}` is for a fit without a network: leave out either it or the network."
+            )
     if basis is not None:
         return fit_network(problem, basis, optimiser, **options)
-    if optimiser is not None:
-        raise TypeError("fit: an optimiser trains a network: give one, or leave out both.")
     return _without_network(problem, **options)
 
 
@@ -62,6 +74,7 @@ def _without_network(
     budget: float = BUDGET,
     progress: bool = True,
 ) -> Compiled | Direct:
+    require_precision(jnp.float64)
     for name, x, below in [("tolerance", tolerance, 1.0), ("budget", budget, float("inf"))]:
         if isinstance(x, bool) or not isinstance(x, int | float) or not 0 < x < below:
             raise ValueError(f"fit: `{name}` must be a positive number; found {found(x)}.")

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..layer.gram import lower_product
 from ..layer.implicit import attach, constant
-from ..layer.layer import Outcome
+from ..layer.layer import Outcome, finite, judged
 from ..layer.precision import precision_of
 from ..layer.solve import cast
 from ..layer.solvers import triangular
@@ -100,14 +100,11 @@ def fitted(
     verdicts = [  # the later, the more it matters
         (~found.converged, Status.NOT_CONVERGED),
         (inaccurate, Status.ILL_CONDITIONED),
-        (~jnp.all(jnp.isfinite(seen)), Status.ILL_CONDITIONED),
+        (~finite(seen), Status.ILL_CONDITIONED),
         (~jnp.isfinite(value_at_zero), Status.NONFINITE_EQUATION),
-        (~_finite(held.phi), Status.NONFINITE_INPUT),
+        (~finite(held.phi), Status.NONFINITE_INPUT),
     ]
-    code = jnp.asarray(int(Status.SOLVED))
-    for happened, status in verdicts:
-        code = jnp.where(happened, int(status), code)
-    return Outcome(weights, code, found.steps, distance, jnp.zeros_like(distance))
+    return Outcome(weights, judged(verdicts), found.steps, distance, jnp.zeros_like(distance))
 
 
 def _objective(
@@ -227,8 +224,3 @@ def going(state: Iterate, rules: Rules) -> Bool[Array, "*batch"]:
 
 def _ratio(x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
     return x / jnp.where(y > 0, y, 1.0)
-
-
-def _finite(tree: Any) -> Bool[Array, ""]:
-    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
-    return jnp.all(jnp.asarray(leaves or [True]))

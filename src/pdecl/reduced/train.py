@@ -19,13 +19,14 @@ from ..basis.networks import Modes
 from ..family import SPLITS, Family, Network, Training
 from ..family.experiment import Experiment
 from ..family.phi import stack, take
+from ..state.affine import depends
 from ..state.problem import Problem
 from ..support.progress import late_bar
 from ..support.status import SolveError, Status
 from .common import Common
 from .compile import assemble, calibrated
 from .greedy import Draws
-from .pod import TooFewDirections
+from .pod import TooFewDirections, leading_modes
 from .snapshots import Snapshots, all_fitted, take_snapshots
 from .solver import Compiled
 
@@ -192,6 +193,8 @@ def why_not(family: Family) -> str | None:
     problem = family.problem()
     if problem.parameter is None:
         return f"{family.name} has no distribution of φ to draw from, `parameter=lambda key: ...`"
+    if jax.tree.leaves(problem.phi_like) and not depends(problem.parameter, jax.random.key(0)):
+        return f"the distribution of φ of {family.name} gives the same φ for every key: draw from `key`"
     try:
         reading = read(problem, take(family.sample(SPLITS["train"].seed, 1), 0))
     except ValueError as error:
@@ -208,9 +211,13 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
         rows = np.stack([vector[u] for vector in vectors])
         sizes = np.linalg.norm(rows, axis=1, keepdims=True)
         alike = rows / np.where(sizes > 0, sizes, 1.0)
-        values, left = np.linalg.eigh(alike @ alike.T)
-        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1][:_FUNCTIONS]
-        functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
+        if not alike.any():
+            raise ValueError(
+                f"fit without a network: {u} is zero for every φ: does it have a source, a start or "
+                "values at the boundary? Where it is meant, solve each φ by itself, "
+                "pdecl.solve(problem, phi, tolerance=...)."
+            )
+        functions[u] = leading_modes(alike, alike @ alike.T, _FUNCTIONS)
         weights[u] = rows @ functions[u]
     least = min(w.shape[1] for w in weights.values())
     together = np.concatenate([w[:, :least] for w in weights.values()], axis=1)

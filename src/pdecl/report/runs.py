@@ -13,6 +13,7 @@ evaluation.json    errors on the split "test"; fields.npz the first of its solut
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -217,7 +218,11 @@ def train_reduced(
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty; choose another folder.")
     made = fit_reduced(family, tolerance, budget, progress).trained
-    keep(made, folder, standard_data(made.experiment, cache, count, progress), progress, word)
+    data = standard_data(made.experiment, cache, count, progress)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:  # no half of a run is in the way
+        keep(made, Path(temporary) / folder.name, data, progress, word)
+        os.replace(Path(temporary) / folder.name, folder)
     return read(folder, family)
 
 

@@ -52,6 +52,8 @@ class Jet:
                     + (
                         f" A second derivative is .d({name[0]!r}, {name[1]!r})."
                         if len(name) == 2
+                        else " The derivative along the normal is .dn()."
+                        if name[:1] == "n"
                         else ""
                     )
                 )

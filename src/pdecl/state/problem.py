@@ -180,6 +180,8 @@ class Problem(Summarised, eqx.Module):
         lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phis)})
         if len(lengths) > 1:
             raise ValueError(f"phi: all arrays need the same first axis, one φ each; found {lengths}.")
+        if lengths == [0]:
+            raise ValueError("phi: the first axis, one φ each, has length 0: give at least one φ.")
         return phis
 
     def _checked(self, phi: Any, axes: int) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,19 +12,17 @@ from jax.sharding import Mesh
 
 from ..family import SPLITS
 from ..family import phi as phis
+from ..family.asked import FOUND, Model, values_at
 from ..family.experiment import family_of
-from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
 from ..parallel.devices import mesh_of, over_devices, placed
-from ..reduced import Compiled
 from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
-from ..support.status import Status
+from ..support.status import Status, usable
 from .phi import Source
-from .queries import FOUND, CompiledQuery, LayerQuery, asked, values_at
 from .query import Query
-from .summary import Bounds, ErrorTarget, check_bounds, usable_codes
+from .summary import Bounds, ErrorTarget, check_bounds
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: Trained | Compiled,
+        model: Model,
         shape: Any,
         query: Query,
         batch: int,
@@ -70,20 +69,27 @@ class Predictor:
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
-        _require_grid(model, shape)
-        self.model, self.trained = model, trained_of(model)
+        _require_shape(model, shape)
+        self.model, self.trained = model, model.trained
         self.shape, self.query, self.batch, self.target = shape, query, batch, target
         self.residual_limit = residual_limit
         mesh = mesh_of(jax.local_devices(), "solve")
         self.mesh = mesh if mesh.size > 1 else None
-        self.problem = problem_for(model, shape)
-        self.family = family_of(self.trained.experiment, _grid(self.trained, shape))
+        grid = grid_of(model, shape)
+        self.problem = self.trained.problem(grid)
+        self.family = family_of(self.trained.experiment, grid)
         some = self.family.sample(SPLITS["train"].seed, 1)
         self.stand_in = phis.take(some, 0)
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
-        self.ask = asked(model, self.problem, self.points, query, residual_limit)
-        self.distance = model.distance_on(_grid(self.trained, shape))
+        weights_alone = query.functions is not None
+        ask = model.asked(
+            self.points, query.coords, query.derivatives, residual_limit, weights_alone, grid
+        )
+        self._arrays, others = eqx.partition(ask, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+        leaves, structure = jax.tree.flatten(others)
+        self._others = structure, tuple(leaves)
+        self.distance = model.distance_on(grid)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         return self.end(self.begin(batch, start))
@@ -100,7 +106,8 @@ class Predictor:
         side = self.family.grid_of(phi) if self.target is not None else None
         if self.mesh is not None:
             phi = placed(phi, self.mesh)
-        return _Begun(start, phi, good, messages, _answer(self.ask, phi, side, self.mesh))
+        found = _answer(self._arrays, phi, self._others, side, self.mesh)
+        return _Begun(start, phi, good, messages, found)
 
     def end(self, begun: "_Begun") -> Answers:
         """What came of it."""
@@ -134,7 +141,7 @@ class Predictor:
             codes = np.where(rejected, Status.REJECTED, codes)
             iterations = np.where(rejected, 0, iterations)
         messages = list(begun.messages)
-        for at in np.flatnonzero(~usable_codes(codes) & begun.good).tolist():
+        for at in np.flatnonzero(~usable(codes) & begun.good).tolist():
             messages[at] = _words(int(codes[at]), self.problem, found["measured"], at)
         if bounds is not None and self.target is not None:
             messages = [
@@ -162,9 +169,12 @@ class Predictor:
 
     def stream(self, source: Source, start: int = 0) -> Iterator[Answers]:
         """Answers for φ number `start` and on, a batch at a time. Where φ need not be waited for, the
-        next are drawn and begun while a batch is solved."""
+        next are drawn while a batch is solved, and the last are written."""
         begun: _Begun | None = None
         for batch in source.batches(start, self.batch):
+            if begun is not None and jax.default_backend() == "cpu":
+                # Programs side by side would share threads, and parts of some wait for each other.
+                jax.block_until_ready(begun.found)
             one = self.begin(batch, start)
             start += count_of(batch)
             if begun is not None:
@@ -187,12 +197,18 @@ class _Begun(NamedTuple):
     found: dict[str, Any]
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=(2, 3, 4))
 def _answer(
-    ask: LayerQuery | CompiledQuery, phi: Any, side: int | None, mesh: Mesh | None = None
+    arrays: Any,
+    phi: Any,
+    others: tuple[Any, tuple[Any, ...]],
+    side: int | None,
+    mesh: Mesh | None,
 ) -> dict[str, Any]:
     """All about a batch, which is split over the devices of a mesh. With `side` also u at the nodes of
-    φ's grid, with this many nodes a side, for which the network need not run again here."""
+    φ's grid, with this many nodes a side, for which the network need not run again here. It is not
+    waited for, as Equinox's `filter_jit` would: hence the query's arrays and what else it is made of."""
+    ask = eqx.combine(arrays, jax.tree.unflatten(*others))
     outcome, values, nodes = over_devices(lambda ask, phi: ask(phi, side), mesh, ask, phi)
     return {"values": values, "nodes": nodes, **outcome}
 
@@ -212,33 +228,15 @@ def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
     return values
 
 
-def trained_of(model: Trained | Compiled) -> Trained:
-    """The trained basis behind a model: its distribution, its functions, its bounds."""
-    return model.trained
-
-
-def problem_for(model: Trained | Compiled, shape: Any) -> Problem:
-    """The problem for φ of a shape."""
-    trained = trained_of(model)
-    return trained.problem(_grid(trained, shape))
-
-
-def digest_of(model: Trained | Compiled) -> str:
-    """What tells a model from any other."""
-    return model.digest
-
-
-def _grid(trained: Trained, shape: Any) -> int | None:
+def grid_of(model: Model, shape: Any) -> int | None:
     """A φ on a grid says by its shape on which one it is to be solved."""
-    return shape[0] if trained.experiment.family.on_grid else None
+    return shape[0] if model.trained.experiment.family.on_grid else None
 
 
-def _require_grid(model: Trained | Compiled, shape: Any) -> None:
-    """A trained basis on a grid solves on any; its compiled solver on the one it was made for."""
-    if isinstance(model, Compiled) and shape != phis.shape_of(model.phi_like):
-        known = phis.shape_of(model.phi_like)
+def _require_shape(model: Model, shape: Any) -> None:
+    if model.shape not in (None, shape):
         raise ValueError(
-            f"this solver was compiled for φ of shape {known}; found {shape}. Solve with the "
+            f"this solver was compiled for φ of shape {model.shape}; found {shape}. Solve with the "
             "trained basis that it was compiled from, or compile that for another grid."
         )
 
@@ -247,3 +245,23 @@ def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, 
     if code != Status.NOT_HELD or measured is None:
         return str(Status(code))
     return f"{Status(code)}: {worst_held(problem, measured, place)}"
+
+
+def one_by_one(
+    model: Model, source: Source, residual_limit: float = RESIDUAL_LIMIT
+) -> Iterator[tuple[Solution | None, int, str]]:
+    """For each φ its solution, the code of its `Status` and what is wrong, "" for nothing; None for a φ
+    that was rejected."""
+    family = model.trained.family
+    for batch in source.batches(0, 1):
+        good, messages = validate(family, source.shape, batch)
+        if 0 not in good:
+            yield None, int(Status.REJECTED), messages[0]
+            continue
+        found = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
+        solution = jax.tree.map(lambda leaf: leaf[0], found)
+        code = int(solution.code)
+        words = "" if usable(code) else str(Status(code))
+        if code == Status.NOT_HELD and solution.measured is not None:
+            words = f"{words}: {worst_held(solution.problem, solution.measured)}"
+        yield solution, code, words

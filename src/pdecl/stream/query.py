@@ -12,10 +12,11 @@ import numpy as np
 
 from ..family import Family
 from ..family.array_files import ArrayFile
+from ..family.asked import WEIGHTS, along, column
 from ..family.dataset import DatasetError
 from ..state.problem import Problem
 
-WEIGHTS, FUNCTION = "weights", "function"
+FUNCTION = "function"
 DTYPES = ("float64", "float32")
 _REDUCTION = re.compile(r"\s*(\w+)(?:\s+of\s+([\w.]+))?\s+over\s+(\w+(?:\s*,\s*\w+)*)\s*")
 _FUNCTIONS = ("mean", "norm", "max", "min")
@@ -275,12 +276,13 @@ def _require_dtype(dtype: str) -> None:
 def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndarray:
     """Points from a file.
 
-    `.csv` or `.txt` with a column for each coordinate; or `.npz`, `.npy`, HDF5 or `.mat` with an array
-    `(n, d)` called "points" (or the only one), or with an array for each coordinate.
+    `.csv` or `.txt` with a column for each coordinate, in their order or as a first line names them; or
+    `.npz`, `.npy`, HDF5 or `.mat` with an array `(n, d)` called "points" (or the only one), or with an
+    array for each coordinate.
     """
     path = Path(path)
     if path.suffix in (".csv", ".txt"):
-        return _read_columns(path)
+        return _read_columns(path, names)
     with ArrayFile(path) as file:
         if "points" in file.names or len(file.names) == 1:
             return file.whole("points" if "points" in file.names else file.names[0])
@@ -292,14 +294,24 @@ def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndar
         )
 
 
-def _read_columns(path: Path) -> np.ndarray:
+def _read_columns(path: Path, names: tuple[str, ...]) -> np.ndarray:
     if not path.is_file():
         raise DatasetError(f"there is no file {path}")
     try:
         rows = [line.replace(",", " ").split() for line in path.read_text().splitlines() if line.strip()]
-        return np.asarray(rows[_is_header(rows[:1]) :], np.float64)
+        headed = _is_header(rows[:1])
+        values = np.asarray(rows[headed:], np.float64)
     except ValueError as error:
         raise DatasetError(f"{path} does not hold columns of numbers ({error})") from error
+    if not headed or values.ndim != 2:
+        return values
+    header = [word for word in (part.strip("#\"'") for part in rows[0]) if word]
+    if not set(names) <= set(header) or len(header) != values.shape[1]:
+        raise DatasetError(
+            f"{path} has the columns {', '.join(header)}; points are looked for under "
+            f"{' and '.join(names)}, or without a first line of names."
+        )
+    return values[:, [header.index(name) for name in names]]
 
 
 def _is_header(first: list[list[str]]) -> bool:
@@ -308,18 +320,6 @@ def _is_header(first: list[list[str]]) -> bool:
     except ValueError:
         return True
     return False
-
-
-def along(derivative: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The coordinates of a derivative: "xt" is along x and t, "theta.t" along theta and t."""
-    if derivative in names or "." in derivative:
-        return tuple(derivative.split("."))
-    return tuple(derivative)
-
-
-def column(unknown: str, derivative: str = "") -> str:
-    """What files call an unknown's derivative."""
-    return f"{unknown}_{derivative}" if derivative else unknown
 
 
 def _derivatives(problem: Problem, family: Family, wanted: Any) -> tuple[str, ...]:

@@ -54,11 +54,13 @@ _WORDS: list[tuple[type[Exception], str]] = [  # a class before those that it is
         "Write jnp.sin for math.sin, and leave conversions out.",
     ),
 ]
-_OBJECTS = {  # ours that JAX finds where it wants arrays
+_OBJECTS = {  # ours, or a user's, that JAX finds where it wants arrays
     ".jet.Jet'": 'u stands for a function: write u() for its value, u.d("x") for a derivative.',
     ".jet.Fields'": "the first argument holds one function for each unknown: write w.u() for the "
     'value of u, w.u.d("x") for a derivative.',
     ".points.Point'": "z stands for a point: write z.x for a coordinate.",
+    "is not a valid JAX type": "what it returns must be numbers and arrays, or dictionaries, tuples and "
+    "lists of them.",
 }
 
 
@@ -123,6 +125,8 @@ def found(thing: Any) -> str:
         return f"the class {thing.__name__}"
     if thing is None or isinstance(thing, bool | int | float | complex | str):
         return repr(thing)
+    if isinstance(thing, jax.core.Tracer):
+        return "a value that JAX traces"
     if inspect.isroutine(thing):
         return f"the function {thing.__name__}"
     known = isinstance(thing, tuple | list | dict | jax.Array)

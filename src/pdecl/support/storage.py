@@ -17,6 +17,7 @@ import numpy as np
 
 from .environment import versions
 from .files import replacing
+from .mistakes import found
 
 FORMAT = "1"
 _DIGEST = "sha256"
@@ -46,6 +47,8 @@ def save(
     arrays = {
         name: np.array(leaf, order="C") for name, leaf in _named_leaves(basis) if eqx.is_array(leaf)
     }
+    if not arrays:
+        raise TypeError(f"save: {found(basis)} holds no arrays that could be written; give a network.")
     header = {
         "pdecl": FORMAT,
         "recipe": json.dumps(recipe or {}),

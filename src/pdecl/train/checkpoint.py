@@ -40,6 +40,9 @@ class Checkpoints:
         self.folder, self.every = Path(folder).absolute(), every
         self._manager: Any = None
 
+    def __repr__(self) -> str:
+        return f"Checkpoints({str(self.folder)!r}, every={self.every})"
+
     def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
         """The state to go on from, the number of steps behind it, and its history.
 
@@ -139,6 +142,17 @@ class Checkpoints:
 
     def _explain(self, step: int | None) -> "_Explain":
         return _Explain(self.folder, step)
+
+
+class NoCheckpoints:
+    """What stands for `Checkpoints` where none are kept."""
+
+    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+        return state, 0, History()
+
+    def save(self, step: int, state: Any, history: History, force: bool = False) -> None: ...
+    def abandon(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Explain:

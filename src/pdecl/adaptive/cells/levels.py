@@ -105,8 +105,11 @@ class Levels:
             changes = {u: gap(u) for u in now}
             change = max(changes.values())
             # Rows say how errors fall; polynomials of a higher degree without cells, their changes.
-            fall = rest / self.rest if self.rest else change / self.change
-            rate, self.change = float(np.clip(fall, 0.15, 0.7)), change
+            if self.rest:
+                rate = float(np.clip(rest / self.rest, 0.15, 0.7))
+            else:
+                rate = float(np.clip(change / self.change, 0.03, 0.7)) if self.change < np.inf else 0.7
+            self.change = change
             self.estimates = {u: CAUTION * rate / (1 - rate) * x + more for u, x in changes.items()}
         self.rest, self.count = rest, self.count + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")

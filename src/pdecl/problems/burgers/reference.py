@@ -8,42 +8,44 @@ do not alias.
 A solution is a set of Fourier coefficients c_k, k ≥ 0: u(x) = c₀ + 2 Re Σ_(k≥1) c_k exp(2πikx).
 """
 
-from collections.abc import Callable
-from functools import partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Complex128, Float, Float64
-
-from ...family.arrays import AnyArray, namespace
-from ...family.fourier import irfft, rfft
+from jaxtyping import Complex128, Float64
 
 OUTPUTS = 101
-State = AnyArray
 
 
 def etdrk4(
-    waves: Complex[AnyArray, "count k"], viscosity: float, points: int, steps: int
-) -> Float[AnyArray, "count 101 101"]:
-    """u at t = j/100 (axis 1) and x = i/100 (axis 2), from the Fourier coefficients of u₀.
+    waves: Complex128[np.ndarray, "count k"], viscosity: float, points: int, steps: int
+) -> Float64[np.ndarray, "count 101 101"]:
+    """u at t = j/100 (axis 1) and x = i/100 (axis 2), from the Fourier coefficients of u₀; `steps` is a
+    multiple of 100."""
+    if steps % (OUTPUTS - 1):
+        raise ValueError(f"steps must be a multiple of {OUTPUTS - 1}, got {steps}")
+    kept = points // 3 + 1
+    v = np.pad(waves[:, :kept], ((0, 0), (0, max(0, kept - waves.shape[1]))))
+    frequencies = 2 * np.pi * np.arange(kept)
+    full, half, quarter, f1, f2, f3 = coefficients(-viscosity * frequencies**2 / steps, 1 / steps)
 
-    `steps` is a multiple of 100, or less than 100; in the latter case cubic Hermite interpolation
-    in t fills in the times between the steps. NumPy in, NumPy out; JAX arrays run on their
-    device, in their precision (complex64 gives a float32 solver).
-    """
-    if steps > OUTPUTS - 1 and steps % (OUTPUTS - 1):
-        raise ValueError(f"steps must be below {OUTPUTS - 1} or a multiple of it, got {steps}")
-    if isinstance(waves, jax.Array):
-        return _etdrk4_jax(waves, viscosity, points, steps)
+    def nonlinear(v: np.ndarray) -> np.ndarray:
+        values = np.fft.irfft(v, n=points) * points
+        return -0.5j * frequencies * (np.fft.rfft(values * values)[:, :kept] / points)
+
+    states = [v]
     # Steps too large blow up to infinity or NaN: that is the answer, and `converged` acts on it.
     with np.errstate(over="ignore", invalid="ignore"):
-        return _etdrk4(waves, viscosity, points, steps, _python_scan)
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _etdrk4_jax(waves: Array, viscosity: float, points: int, steps: int) -> Array:
-    return _etdrk4(waves, viscosity, points, steps, _jax_scan)
+        for _ in range(OUTPUTS - 1):
+            for _ in range(steps // (OUTPUTS - 1)):
+                slope = nonlinear(v)
+                a = half * v + quarter * slope
+                slope_a = nonlinear(a)
+                slope_b = nonlinear(half * v + quarter * slope_a)
+                slope_c = nonlinear(half * a + quarter * (2 * slope_b - slope))
+                v = full * v + f1 * slope + 2 * f2 * (slope_a + slope_b) + f3 * slope_c
+            states.append(v)
+        angles = np.outer(frequencies[1:], np.arange(OUTPUTS) / (OUTPUTS - 1))
+        found = np.stack(states, axis=1)
+        tail = found[..., 1:].real @ np.cos(angles) - found[..., 1:].imag @ np.sin(angles)
+        return np.asarray(found[..., :1].real + 2 * tail)
 
 
 def converged(
@@ -87,103 +89,7 @@ def _change(coarse: np.ndarray, fine: np.ndarray) -> np.ndarray:
         return np.abs(fine - coarse).max(axis=(1, 2)) / np.where(largest > 0, largest, 1)
 
 
-def _etdrk4(
-    waves: State, viscosity: float, points: int, steps: int, scan: Callable[..., tuple[State, State]]
-) -> State:
-    xp = namespace(waves)
-    kept = points // 3 + 1
-    real = waves.real.dtype
-    frequencies = 2 * np.pi * np.arange(kept)
-    step_size = 1 / steps
-    linear = -viscosity * frequencies**2
-    table = [xp.asarray(c, real) for c in _coefficients(step_size * linear, step_size)]
-    half_slope = xp.asarray(-0.5j * frequencies, waves.dtype)
-
-    def nonlinear(v: State) -> State:
-        values = irfft(v, n=points) * points
-        return half_slope * (rfft(values * values)[..., :kept] / points)
-
-    def step(v: State) -> tuple[State, State]:
-        """The state after one step, and the time derivative before it."""
-        full, half, quarter, f1, f2, f3 = table
-        slope = nonlinear(v)
-        a = half * v + quarter * slope
-        slope_a = nonlinear(a)
-        b = half * v + quarter * slope_a
-        slope_b = nonlinear(b)
-        c = half * a + quarter * (2 * slope_b - slope)
-        new = full * v + f1 * slope + 2 * f2 * (slope_a + slope_b) + f3 * nonlinear(c)
-        return new, xp.asarray(linear, real) * v + slope
-
-    start = _resize(xp, waves, kept)
-    states, rates = scan(step, start, min(steps, OUTPUTS - 1), max(1, steps // (OUTPUTS - 1)))
-    if steps < OUTPUTS - 1:
-        states = _hermite(states, rates, steps)
-    values = _evaluate(xp, states, np.arange(OUTPUTS) / (OUTPUTS - 1))
-    return xp.moveaxis(values, 0, 1)
-
-
-def _python_scan(step: Callable, start: State, records: int, each: int) -> tuple[State, State]:
-    states, rates, v = [start], [], start
-    for _ in range(records):
-        v, rate = step(v)
-        for _ in range(each - 1):
-            v, _ = step(v)
-        states.append(v)
-        rates.append(rate)
-    rates.append(step(v)[1])
-    return np.stack(states), np.stack(rates)
-
-
-def _jax_scan(step: Callable, start: State, records: int, each: int) -> tuple[State, State]:
-    def record(v: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
-        new, rate = step(v)
-        new = jax.lax.fori_loop(0, each - 1, lambda _, w: step(w)[0], new)
-        return new, (new, rate)
-
-    last, (states, rates) = jax.lax.scan(record, start, length=records)
-    return (jnp.concatenate([start[None], states]), jnp.concatenate([rates, step(last)[1][None]]))
-
-
-def _hermite(states: State, rates: State, steps: int) -> State:
-    """Cubic Hermite interpolation of the states at t = 0, 1/steps, …, 1 to the output times."""
-    position = np.arange(OUTPUTS) * steps / (OUTPUTS - 1)
-    left = np.minimum(position.astype(int), steps - 1)
-    s = (position - left)[:, None, None].astype(states.real.dtype)
-    value_left, value_right = (1 + 2 * s) * (1 - s) ** 2, s * s * (3 - 2 * s)
-    rate_left, rate_right = s * (1 - s) ** 2 / steps, s * s * (s - 1) / steps
-    return (
-        value_left * states[left]
-        + value_right * states[left + 1]
-        + rate_left * rates[left]
-        + rate_right * rates[left + 1]
-    )
-
-
-def _resize(xp: object, waves: State, kept: int) -> State:
-    """Cut or zero-pad to `kept` modes."""
-    missing = kept - waves.shape[-1]
-    if missing <= 0:
-        return waves[..., :kept]
-    return xp.pad(waves, [(0, 0)] * (waves.ndim - 1) + [(0, missing)])  # type: ignore[attr-defined]
-
-
-def _evaluate(xp: object, waves: State, x: np.ndarray) -> State:
-    angles = 2 * np.pi * np.outer(np.arange(1, waves.shape[-1]), x)
-    cosines = xp.asarray(2 * np.cos(angles), waves.real.dtype)  # type: ignore[attr-defined]
-    sines = xp.asarray(2 * np.sin(angles), waves.real.dtype)  # type: ignore[attr-defined]
-    tail = waves[..., 1:]
-    return waves[..., :1].real + _product(tail.real, cosines) - _product(tail.imag, sines)
-
-
-def _product(left: State, right: State) -> State:
-    if isinstance(left, jax.Array):
-        # GPUs may round float32 products to TF32 unless told not to.
-        return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
-    return left @ right
-
-
-def _coefficients(z: np.ndarray, step_size: float) -> tuple[np.ndarray, ...]:
+def coefficients(z: np.ndarray, step_size: float) -> tuple[np.ndarray, ...]:
     """e^z, e^(z/2) and the weights of ETDRK4 for z = (step size) · L.
 
     The weights have removable singularities at z = 0, where their formulas lose all digits. As
@@ -192,10 +98,7 @@ def _coefficients(z: np.ndarray, step_size: float) -> tuple[np.ndarray, ...]:
     """
     circle = z[:, None] + np.exp(1j * np.pi * (np.arange(32) + 0.5) / 32)
     grown = np.exp(circle)
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        return step_size * values.mean(axis=1).real
-
+    mean = lambda values: step_size * values.mean(axis=1).real
     quarter = mean((np.exp(circle / 2) - 1) / circle)
     f1 = mean((-4 - circle + grown * (4 - 3 * circle + circle**2)) / circle**3)
     f2 = mean((2 + circle + grown * (circle - 2)) / circle**3)

@@ -107,7 +107,9 @@ class Boundary:
         found, quarters = [], np.stack(np.meshgrid([-0.25, 0.25], [-0.25, 0.25]), -1).reshape(-1, 2)
         for _ in range(12):
             fine = side**2 * count <= 1
-            cut = self.classify.near(piece, s, side) if not self.whole else np.zeros(len(s), bool)
+            cut = np.zeros(len(s), bool)
+            if not self.whole or self.shape.renamed():
+                cut = self.classify.near(piece, s, side)
             if fine and not 0 < np.sum(cut) <= 6000:
                 break
             split = cut if fine else np.ones(len(s), bool)
@@ -165,11 +167,13 @@ class Classify:
         suffix = patch.suffix.removeprefix("surface").strip()
         if not suffix:
             return own
-        bare = own[0] == "outer" or patch.suffix != suffix  # groups of a file have names of their own
-        return (suffix if bare else f"{own[0]} {suffix}", *own)
+        if patch.suffix != suffix:  # a group of a file; "outer" is the rest, as it is beside a predicate
+            return (suffix, *(name for name in own if name.startswith("hole")))
+        return (suffix if own[0] == "outer" else f"{own[0]} {suffix}", *own)
 
-    def near(self, piece: Piece, s: np.ndarray, side: float) -> np.ndarray:
-        """Which squares (or intervals) of a patch another primitive may cut, or a predicate does."""
+    def near(self, piece: Piece, s: np.ndarray, side: float, named: bool = True) -> np.ndarray:
+        """Which squares (or intervals) of a patch another primitive may cut, or, where parts that are
+        `named` count, a predicate does."""
         x = piece.patch.at(s)[0]
         k = s.shape[1]
         ways = np.stack(np.meshgrid(*[[-0.5, 0.5]] * k), -1).reshape(-1, k)
@@ -179,8 +183,8 @@ class Classify:
         for i, other in enumerate(self.leaves):
             if i != piece.leaf:
                 near |= np.abs(np.asarray(other.distance(x))) < radius
-        for named in self.renamed:
-            near |= np.any([holds(*named, y) != holds(*named, x) for y in around], axis=0)
+        for part in self.renamed if named else ():
+            near |= np.any([holds(*part, y) != holds(*part, x) for y in around], axis=0)
         return near
 
 
@@ -283,8 +287,8 @@ def _kinds(classify: Classify, patch: Patch, leaf: int) -> tuple[list[Piece], bo
         for code in np.unique(codes)
         if code
     ]
-    alone = dim > 3 or not np.any(classify.near(Piece(patch, leaf, (), 1.0), s, 0.03))
-    uncut = np.all(codes == codes[0]) and codes[0] != 0
+    alone = dim > 3 or not np.any(classify.near(Piece(patch, leaf, (), 1.0), s, 0.03, named=False))
+    uncut = np.all(np.sign(codes) == np.sign(codes[0])) and codes[0] != 0
     return pieces, bool(uncut and (alone or patch.suffix.startswith("surface")))
 
 

@@ -77,7 +77,7 @@ class Domain(Box):
 
     def __repr__(self) -> str:
         further = (f", {name}=({a:g}, {b:g})" for name, (a, b) in self.ranges()[self.shape.dim :])
-        return f"Domain({self.shape!r}{''.join(further)})"
+        return f"{type(self).__name__}({self.shape!r}{''.join(further)})"
 
     @property
     def interior(self) -> "ShapeRegion":

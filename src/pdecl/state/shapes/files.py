@@ -175,7 +175,10 @@ def load(
 def _surface(path: Path, repair: bool) -> tuple[np.ndarray, None]:
     import trimesh
 
-    mesh: Any = trimesh.load(path, force="mesh")
+    try:
+        mesh: Any = trimesh.load(path, force="mesh")
+    except ValueError as error:
+        raise ShapeError(f"it cannot be read ({error}).") from None
     if len(getattr(mesh, "faces", ())) == 0:
         raise ShapeError("it holds no triangles.")
     if repair:
@@ -193,6 +196,7 @@ def _gmsh(path: Path, repair: bool) -> tuple[np.ndarray, np.ndarray]:
         mesh = meshio.gmsh.read(path)
     except (meshio.ReadError, ValueError, IndexError) as error:
         raise ShapeError(f"it is no mesh of gmsh that meshio can read ({error}).") from None
+    mesh.cells = [_straight(block) for block in mesh.cells]
     kinds = {block.type for block in mesh.cells}
     solid, facet = ("tetra", "triangle") if "tetra" in kinds else ("triangle", "line")
     if solid not in kinds:
@@ -210,6 +214,16 @@ def _gmsh(path: Path, repair: bool) -> tuple[np.ndarray, np.ndarray]:
     _, first, counts = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     faces = faces[first[counts == 1]]
     return points[faces][..., :dim], _groups(mesh, facet, faces)
+
+
+def _straight(block: Any) -> Any:
+    """Cells of second order without the nodes between their corners."""
+    import meshio
+
+    kind, count = {
+        "line3": ("line", 2), "triangle6": ("triangle", 3), "tetra10": ("tetra", 4)
+    }.get(block.type, (block.type, None))  # fmt: skip
+    return meshio.CellBlock(kind, block.data[:, :count])
 
 
 def _positive(points: np.ndarray, cells: np.ndarray) -> np.ndarray:

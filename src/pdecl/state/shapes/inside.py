@@ -17,7 +17,7 @@ _CUT = 20_000  # cells that the boundary cuts, at most
 
 def fill(shape: "Shape", count: int = 256) -> Pool:
     """Many points inside with the volume of each, and how much denser points should lie there."""
-    low, high = shape.bounding_box
+    low, high = shape.traced.shape.bounding_box
     find = _cells if shape.dim <= 3 else _sieve
     coords, weights, depth = find(shape, low, high, _SEVERAL * count)
     if len(coords) == 0:

@@ -25,7 +25,7 @@ from .shape import Shape
 _CONTROLS = {2: 160, 3: 400}  # boundary points that points inside follow
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class MovingDomain(Domain):
     """`MovingDomain(lambda phi: Rectangle(...) - Disk(phi[:2], phi[2]), reference=phi_0)`: a shape for
     each φ, made of the same primitives in the same order.

@@ -454,4 +454,5 @@ def _positive(name: str, x: Any) -> None:
 def _short(x: Any) -> str:
     if isinstance(x, jax.core.Tracer):
         return "…"
-    return np.array2string(np.asarray(x, float), separator=", ", precision=6, floatmode="maxprec")
+    numbers = np.asarray(x, float)
+    return np.array2string(numbers, separator=", ", formatter={"float_kind": "{:.6g}".format})

@@ -22,7 +22,7 @@ from .online import Iterate, Rules, first_iterate, fitted, going, iterated
 from .statistics import PhiStatistics
 
 # Of a batch in which some φ take more steps than others:
-_TOGETHER = 2  # steps that all φ take
+_TOGETHER = 1  # steps that all φ take
 _SHARES = (4, 16)  # then one φ in this many at a time: one step more, and all those that are left
 _SMALL = 128  # batches below this stay together
 

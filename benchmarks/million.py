@@ -95,7 +95,7 @@ def source_of(model: pdecl.Compiled, count: int) -> streaming.FromDistribution:
 def speed(solver: str | Path, folder: Path, count: int) -> dict[str, float]:
     """Seconds for a φ of the solver alone, of the whole stream, and of its parts by themselves."""
     model = pdecl.load(solver)
-    batch = streaming.usual_batch(model)
+    batch = model.usual_batch
     source = source_of(model, count)
     query = streaming.ask(model, source.shape, store="weights")
     predictor = Predictor(model, source.shape, query, batch)

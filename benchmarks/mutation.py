@@ -43,7 +43,7 @@ PACKAGE, RESULTS = ROOT / "src/pdecl", ROOT / "benchmarks/results/mutation.json"
 
 # Tests by file, the cheapest first. A file that is not here is tested by all that import its module.
 _CONDITIONS, _ERRORS = "tests/test_conditions.py", "tests/test_errors.py"
-_SOLVERS, _NEARLY, _JETS = "tests/test_solvers.py", "tests/test_nearly_square.py", "tests/test_jets.py"
+_SOLVERS, _JETS = "tests/test_solvers.py", "tests/test_jets.py"
 _KKT = f"{_SOLVERS}::test_steps_and_multipliers_with_a_ridge_are_those_of_the_kkt_matrix"
 _SOLVES = tuple(f"{_CONDITIONS}::Test{kind}" for kind in ("Weights", "Energy", "Enforce"))
 _NONLINEAR = f"{_CONDITIONS}::TestNonlinear"
@@ -75,7 +75,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "reduced/train.py": (_WITHOUT,),
     "reduced/common.py": (_WITHOUT,),
     "layer/batching.py": ("tests/test_batching.py", *_SOLVES, _SOLVERS, *_gradients("nonlinear fit")),
-    "layer/gram.py": (_KKT, _NEARLY, _SOLVERS, *_SOLVES, *_LINEAR_KINDS),
+    "layer/gram.py": (_KKT, _SOLVERS, *_SOLVES, *_LINEAR_KINDS),
     "layer/implicit.py": (
         f"{_SOLVERS}::test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size",
         "tests/test_gradients.py::test_a_derivative_that_could_not_be_computed_is_nan",
@@ -102,7 +102,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_gradients.py::test_each_iterative_solver", "tests/networks/test_parts_of_a_basis.py",
         "tests/test_cost.py",
     ),
-    "layer/solvers/base.py": (_KKT, _NEARLY, _SOLVERS),
+    "layer/solvers/base.py": (_KKT, _SOLVERS),
     "layer/precision.py": (_KKT, *_SOLVES, _SOLVERS),
     "layer/solvers/direct.py": (_KKT, _SOLVERS),
     "layer/solvers/equalities.py": (_KKT, *_SOLVES, _SOLVERS, *_LINEAR_KINDS),
@@ -120,10 +120,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_manufactured.py::test_nonlinear_poisson", *_NONLINEAR_KINDS,
     ),
     "layer/solvers/iterative.py": (_KKT, _SOLVERS),
-    "layer/solvers/nearly_square.py": (_NEARLY,),
     "layer/solvers/quadratic.py": (_KKT, *_SOLVES, _SOLVERS, *_LINEAR_KINDS),
-    "layer/solvers/wide.py": (*_SOLVES, _NEARLY, _SOLVERS, *_LINEAR_KINDS),
-    "layer/solvers/triangular.py": (_KKT, _NEARLY, _SOLVERS),
+    "layer/solvers/wide.py": (*_SOLVES, _SOLVERS, *_LINEAR_KINDS),
+    "layer/solvers/triangular.py": (_KKT, _SOLVERS),
     "family/bound.py": (_BOUNDS,),
     "problems/burgers/bound.py": (f"{_BOUNDS}::TestTermsOfBurgers", _BOUNDS),
     "problems/convection/bound.py": (f"{_BOUNDS}::TestTermsOfConvection", _BOUNDS),

@@ -22,7 +22,7 @@ import pdecl
 from pdecl.family.bound import bound
 from pdecl.family.experiment import solver_of
 from pdecl.layer import lapack
-from pdecl.layer.solvers import nearly_square, triangular
+from pdecl.layer.solvers import triangular
 
 SOLVERS = [
     pdecl.solvers.QR(),
@@ -110,8 +110,6 @@ FACTORISATIONS = {
     "cholesky": lapack.cholesky,
     "divide": lambda a: lapack.divide(a, a),
     "divide what all share": lambda a: lapack.divide(a, np.eye(len(a))),
-    "lu": lapack.lu,
-    "inverse": lapack.inverse,
     "triangle": lapack.triangle,
     "eigh": lapack.eigh,
 }
@@ -147,11 +145,6 @@ def test_factors_by_blocks(size):
     matrix = jnp.zeros((BATCH, size, size))
     assert not blocking(lowered(jax.vmap(triangular.factorise), matrix))
     assert not blocking(lowered(triangular.factorise, matrix[0]))
-
-
-def test_rows_that_are_nearly_as_many_as_functions():
-    rows, ridge = jnp.zeros((BATCH, 70, 80)), jnp.zeros(70)
-    assert not blocking(lowered(jax.vmap(nearly_square._factorise, (0, None)), rows, ridge))
 
 
 @pytest.fixture

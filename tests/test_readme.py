@@ -24,7 +24,7 @@ def test_the_first_example_runs_as_printed(tmp_path):
         + "exact = math.exp(-0.1 * math.pi**2 / 2)\n"
         + "assert abs(float(u[50 * 101 + 50]) - exact) < 1e-3, float(u[50 * 101 + 50])\n"
         + "slope = -(math.pi**2) / 2 * exact\n"
-        + "assert abs(float(jax.grad(error)(0.1)) - slope) < 0.02 * abs(slope)\n"
+        + "assert abs(float(jax.grad(middle)(0.1)) - slope) < 0.02 * abs(slope)\n"
     )
     assert "solved" in run(script, cwd=tmp_path)
 

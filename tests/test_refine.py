@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.error.refine import NodalBasis, RefinedBy, at_nodes, ladder, refine
+from pdecl.error import refine as refining
+from pdecl.error.refine import NodalBasis, RefinedBy, at_nodes, refine
 from pdecl.family.bound import bound
 from pdecl.family.experiment import basis_of, keys_of
 from pdecl.family.presets import preset
@@ -137,7 +138,7 @@ def test_more_points_are_tried_first_where_the_bound_is_near(convection, monkeyp
         asked.append((basis is solution.basis, len(options["points"][0].coords)))
         return jax.tree.map(lambda leaf: leaf[0], solution)
 
-    monkeypatch.setattr(ladder, "solve", solved)
+    monkeypatch.setattr(refining, "solve", solved)
     near, far = (float(known.relative[0]) / factor for factor in (1.5, 5.0))
     assert refine(model, solution, near, known=known).refined_by == [RefinedBy.NOT_REACHED]
     inside = len(solution.points[0].coords)
@@ -160,12 +161,12 @@ def test_an_answer_is_kept_for_its_bound_alone(convection, monkeypatch):
     two, three = (replace(solution, weights=k * solution.weights) for k in (2.0, 3.0))
     first = lambda batch: jax.tree.map(lambda leaf: leaf[0], batch)
     answers = iter([three, solution, three])
-    monkeypatch.setattr(ladder, "solve", lambda *_, **options: first(next(answers)))
+    monkeypatch.setattr(refining, "solve", lambda *_, **options: first(next(answers)))
     kept = refine(model, two, tolerance)
     assert kept.refined_by == [RefinedBy.NOT_REACHED]
     np.testing.assert_array_equal(kept.better[0].weights, solution.weights)
     np.testing.assert_array_equal(kept.bound.bound, known.bound)
-    monkeypatch.setattr(ladder, "solve", lambda *_, **options: first(three))
+    monkeypatch.setattr(refining, "solve", lambda *_, **options: first(three))
     unchanged = refine(model, solution, tolerance, known=known)
     assert unchanged.better == {}
     np.testing.assert_array_equal(unchanged.bound.bound, known.bound)

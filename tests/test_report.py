@@ -16,9 +16,10 @@ from pdecl.family import named
 from pdecl.family.experiment import Experiment, basis_of, family_of
 from pdecl.family.presets import preset
 from pdecl.family.trained import Trained
+from pdecl.reduced.pod import leading_modes
 from pdecl.report import learned, results, studies
-from pdecl.report.reduced import Reduced, directions, gram_of, values_at
 from pdecl.report.runs import Run
+from pdecl.report.studies import Reduced, gram_of, values_at
 from pdecl.report.words import percent
 from pdecl.train.history import History, training_curves
 
@@ -292,7 +293,7 @@ def test_reduced_basis_holds_the_solutions_it_was_made_from():
     points = np.random.default_rng(0).uniform(size=(200, 2))
     phi = family_of(experiment).sample(1, 1)
     weights = np.random.default_rng(1).normal(size=(3, 10))
-    matrix = directions(weights, gram_of(basis, phi, points))
+    matrix = leading_modes(weights, weights @ gram_of(basis, phi, points) @ weights.T)
     assert matrix.shape == (10, 3)
     modes = np.asarray(values_at(Reduced(basis, jnp.asarray(matrix)), phi[0], points))
     assert np.allclose(modes.T @ modes / len(points), np.eye(3), atol=1e-6)

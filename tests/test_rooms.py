@@ -89,3 +89,8 @@ def test_lower_rooms_do_not_import_upper_ones(path):
 def test_public_names_are_not_what_the_package_itself_uses(path):
     public = {one.removesuffix(".py") for one in PUBLIC}
     assert path.name in PUBLIC or not public & set(imports(path)) - {""}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if ROOT / "stream" in path.parents], ids=name)
+def test_streams_ask_a_model_and_not_which_kind_it_is(path):
+    assert not re.search(r"isinstance\([^)]*(Trained|Compiled)", path.read_text())

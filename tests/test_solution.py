@@ -43,6 +43,12 @@ def test_its_status_is_a_word_that_is_not_known_inside_jit(one):
         jax.jit(lambda code: eqx.tree_at(lambda s: s.code, one, code).status)(one.code)
 
 
+def test_gradients_with_respect_to_phi_need_no_jit():
+    value = lambda k: jnp.sum(pdecl.solve(PROBLEM, BASIS, k)(MESH) ** 2)
+    slope = np.sum(-2 * T * np.sin(X - 0.5 * T) * np.cos(X - 0.5 * T))
+    assert jax.grad(value)(0.5) == pytest.approx(slope, rel=1e-4)
+
+
 def test_it_can_be_called_anywhere(one):
     np.testing.assert_allclose(one(MESH), np.sin(X - 0.5 * T), atol=1e-5)
     np.testing.assert_allclose(one([[0.25, 0.75]]), np.sin(0.25 - 0.375), atol=1e-5)

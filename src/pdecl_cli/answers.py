@@ -16,8 +16,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pdecl import Compiled, RefinedBy, Trained, load
+from pdecl import RefinedBy, Trained, load
 from pdecl import stream as streaming
+from pdecl.family.asked import Model
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
 from pdecl.support.status import Status
@@ -55,10 +56,8 @@ def answer(
 ) -> None:
     asked = load(model, problem)
     if nodes is not None:
-        if isinstance(asked, Compiled):
-            stop("--nodes needs a trained basis; a compiled solver keeps the nodes it was made for")
         asked = asked.coarser(nodes)
-    trained = streaming.trained_of(asked)
+    trained = asked.trained
     limit = RESIDUAL_LIMIT if residual_limit is None else residual_limit
     target = streaming.ErrorTarget(tolerance, refine) if bound or tolerance is not None else None
     with _source(trained, phi, sample, name) as source:
@@ -77,7 +76,7 @@ def answer(
         )  # fmt: skip
         streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
         if out is None:
-            together = batch or streaming.usual_batch(asked)
+            together = batch or asked.usual_batch
             predictor = streaming.Predictor(asked, source.shape, query, together, target, limit)
             _print_answers(predictor, source, as_json)
         else:
@@ -88,7 +87,7 @@ def answer(
 
 
 def _write_answers(
-    model: Trained | Compiled,
+    model: Model,
     source: streaming.Source,
     query: streaming.Query,
     batch: int | None,
@@ -118,14 +117,14 @@ def _write_answers(
     if as_json:
         print_json(summary.as_dict())
     else:
-        _show(summary, streaming.kind_of(streaming.trained_of(model)))
+        _show(summary, streaming.kind_of(model.trained))
     if summary.repaired:
         say("[yellow]warning:[/]", f"{summary.repaired} of {here} were damaged, and are solved anew.")
     _complain(summary.totals, f"see status and message in {here}")
 
 
 def _write_meshes(
-    model: Trained | Compiled,
+    model: Model,
     source: streaming.Source,
     out: Path,
     overwrite: bool,

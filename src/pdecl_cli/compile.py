@@ -106,8 +106,8 @@ def _require(out: Path, functions: int | None, error: float | None, phis: int, o
 def _about(model: str, out: Path, snapshots: "Snapshots", solver: "Compiled") -> dict[str, Any]:
     """What went in, what came out, and what that cost, as plain data."""
     from pdecl.family.trained import find
+    from pdecl.reduced.recommend import compiled_seconds, layer_seconds
     from pdecl.reduced.snapshots import TOGETHER, rows_of
-    from pdecl.reduced.timing import compiled_seconds, layer_seconds
 
     batch = min(TOGETHER, len(snapshots.weights))
     layer, fast = layer_seconds(snapshots, batch), compiled_seconds(snapshots, solver, batch)

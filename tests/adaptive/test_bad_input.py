@@ -7,6 +7,9 @@ import pytest
 
 import pdecl
 from pdecl import Box, Energy, Fit, Points, Problem, SolveError, Status
+from pdecl.adaptive.effort import Effort, Stop
+from pdecl.adaptive.levels import Levels
+from pdecl.adaptive.rows import equations_of
 from pdecl.adaptive.solve import _positive
 
 BOX = Box(x=(0, 1), t=(0, 1))
@@ -45,6 +48,21 @@ def test_a_budget_that_is_too_small_says_where_it_ended():
     assert solution.status is Status.TOLERANCE_NOT_MET
     assert np.isnan(solution([[0.5, 0.5]])).all()
     assert "budget" in str(solution)
+
+
+def test_no_level_is_begun_that_the_budget_does_not_allow():
+    line = [
+        Fit(lambda u, z, k: u.d("x", "x") + 1, on=LINE.interior),
+        Fit(lambda u, z, k: u(), on=LINE.faces("x")),
+    ]
+    equations = equations_of(Problem(LINE, line), None)
+    levels = Levels(equations, 1e-3, Effort(600.0, lambda share, note: None))
+    levels.last = 1e3
+    with pytest.raises(Stop, match="richer level would take more than the budget of 600 s"):
+        levels.run()
+    levels.last = 0.0
+    levels.run()
+    assert levels.pieces
 
 
 def test_a_basis_and_a_tolerance_or_neither():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pdecl.adaptive.degrees import Polynomials
 from pdecl.adaptive.normal import Normal
 
 
@@ -31,3 +32,12 @@ def test_dependent_columns_are_left_to_the_rows():
     solve, _ = Normal([{0: A}])()
     x = rng.normal(size=6)
     np.testing.assert_allclose(A @ solve(A @ x), A @ x, atol=1e-6)
+
+
+def test_polynomials_on_a_shape_are_orthonormal_where_it_is():
+    x = 1 - np.random.default_rng(0).beta(3, 3, 500) * 2  # a ball's coordinate
+    line = Polynomials((-1.0, 1.0), 9, 2, x)
+    np.testing.assert_allclose(line.table(x, 0).T @ line.table(x, 0) / 500, np.eye(9), atol=1e-10)
+    step = 1e-5
+    slope = (line.table(x + step, 1) - line.table(x - step, 1)) / (2 * step)
+    np.testing.assert_allclose(line.table(x, 2), slope, rtol=1e-4, atol=1e-2)

@@ -74,6 +74,13 @@ def test_without_a_reference_random_functions_are_added(estimator, unseen):
     np.testing.assert_allclose(joined(unseen[0]).relative, estimator(unseen[0]).relative, rtol=0.2)
 
 
+def test_large_systems_are_solved_for_a_few_phi_at_a_time(estimator, monkeypatch):
+    monkeypatch.setattr(estimate, "_HELD", 7 * BASIS(jnp.zeros(2), 0.5).size ** 2)  # 30 φ: 7, 7, 7, 7, 2
+    again = calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), reference=exact)
+    assert again.factor == pytest.approx(estimator.factor, rel=1e-9)
+    assert again.shares == pytest.approx(estimator.shares, rel=1e-9)
+
+
 def test_a_richer_basis_must_be_richer():
     with pytest.raises(ValueError, match="times smaller"):
         calibrate(PROBLEM, BASIS, PHIS, key=jr.key(0), richer=BASIS)

@@ -5,7 +5,7 @@ import pytest
 from on_a_grid import conservative_residual
 
 import pdecl
-from pdecl.family.metrics import relative_error, relative_l2, residual_loss, summarise
+from pdecl.family.metrics import relative_error, relative_l2, summarise
 from pdecl.family.presets import preset
 from pdecl.family.trained import nodes_of
 
@@ -21,20 +21,11 @@ def test_relative_l2_by_hand():
     assert summary.as_dict()["count"] == 2
 
 
-def test_residual_loss_is_the_mean_of_the_plain_sums_of_squares():
-    residuals = np.array([[[1.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 3.0]]])
-    assert residual_loss(residuals) == pytest.approx((5 + 9) / 2)
-
-
 def test_a_nan_does_not_hide_in_a_mean():
     good = np.ones((3, 4))
     bad = good.copy()
     bad[2, 1] = np.nan
-    for call in (
-        lambda: relative_l2(bad, good),
-        lambda: relative_l2(good, bad),
-        lambda: residual_loss(bad),
-    ):
+    for call in (lambda: relative_l2(bad, good), lambda: relative_l2(good, bad)):
         with pytest.raises(ValueError, match="1 of 3 φ, first number 2"):
             call()
 

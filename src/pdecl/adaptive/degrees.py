@@ -22,24 +22,41 @@ from .start import Starter
 # Rows at 2 N points inside and 0.15 N on each face.
 _INSIDE, _FACE = 2.0, 0.15
 _AROUND = 1.0  # on the boundary of a shape
+_SAMPLE = 4000
 
 
 class Polynomials:
     """Polynomials whose derivatives of order `order`, the highest that conditions read, are Legendre
-    polynomials: rows of that order are then well conditioned."""
+    polynomials: rows of that order are then well conditioned. Of a `sample` of where the points of a
+    shape are: polynomials that are orthonormal there. A ball of five dimensions is a sixth of its box,
+    and what is orthogonal over the box is nearly dependent in the ball."""
 
-    def __init__(self, bounds: tuple[float, float], size: int, order: int):
+    def __init__(
+        self, bounds: tuple[float, float], size: int, order: int, sample: np.ndarray | None = None
+    ):
         (self.low, self.high), self.size, self.order = bounds, size, order
+        self._turn: np.ndarray | None = None
+        if sample is not None:
+            self.order = 0
+            values = legendre.legvander(self._unit(sample), size - 1) / np.sqrt(len(sample))
+            R = np.linalg.qr(values, mode="r")
+            self._turn = np.linalg.inv(np.sign(np.diag(R))[:, None] * R)
 
     def table(self, x: np.ndarray, derivative: int) -> np.ndarray:
         scale = 2.0 / (self.high - self.low)
-        values = legendre.legvander((x - self.low) * scale - 1, self.size)
-        return scale**derivative * (values @ _legendre_of(self.size, self.order, derivative))
+        values = legendre.legvander(self._unit(x), self.size)
+        matrix = _legendre_of(self.size, self.order, derivative)
+        return scale**derivative * (values @ (matrix if self._turn is None else matrix @ self._turn))
 
     @cached_property
     def spectrum(self) -> np.ndarray:
+        if self._turn is not None:
+            return np.eye(self.size)
         matrix = _legendre_of(self.size, self.order, 0)[: self.size]
         return matrix / np.sqrt(2 * np.arange(self.size) + 1)[:, None]
+
+    def _unit(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.low) * (2.0 / (self.high - self.low)) - 1
 
 
 class Degrees(Space):
@@ -136,7 +153,10 @@ class Degrees(Space):
         if self.reading.shape is not None:
             ends = self.reading.orders[u][axis]
         order = max(1, self.reading.orders[u][axis])
-        return Polynomials(self.reading.problem.domain.bounds[axis], degree + ends, order)
+        domain, sample = self.reading.problem.domain, None
+        if self.reading.shape is not None:
+            sample = np.asarray(domain.interior.draw(None, _SAMPLE).coords)[:, axis]
+        return Polynomials(domain.bounds[axis], degree + ends, order, sample)
 
     def _place(self, index: int) -> dict[str, Any]:
         """Points of low discrepancy, half way to the density of Chebyshev points."""

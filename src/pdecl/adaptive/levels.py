@@ -33,6 +33,7 @@ class Levels:
         self.d = len(reading.space_axes)
         self.nodes = int(np.clip(round(3.5 - 0.8 * np.log10(tolerance)), 5, 10))
         self.degree, self.count = 4, 0
+        self.last = 0.0  # seconds of the last level
         self.breaks: list[Breaks] = [uniform({1: 4, 2: 2}.get(self.d, 1))] * self.d
         self.space: Space | None = None
         self.values: Coefficients = {}
@@ -65,6 +66,10 @@ class Levels:
             if total
             else Grid(self.equations, self.breaks, self.nodes)
         )
+        began = self.effort.seconds
+        longer = 1.0 if self.space is None else space.size / self.space.size
+        if began + longer * self.last > self.effort.budget:
+            raise Stop(f"a richer level would take more than the budget of {self.effort.budget:g} s.")
         scale, before = dict.fromkeys(space.unknowns, 1.0), {}
         Z = np.zeros((1, space.size))
         if self.space is not None:
@@ -88,7 +93,7 @@ class Levels:
                 change = rms(space, u, x - before[u]) / scale[u]
                 self.changes[u] = max(change, falls * self.changes[u])
             self.estimates = {u: share * change for u, change in self.changes.items()}
-        self.space, self.tail = space, tail
+        self.space, self.tail, self.last = space, tail, self.effort.seconds - began
         self.count, self.degree = self.count + 1, self.degree + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")
         top = max(e.max() for e in tails)

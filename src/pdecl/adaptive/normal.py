@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_limits
 
-from .inverse import Both, Singular
+from .inverse import Both, factorise
 
 _LARGE = 500
 _DEPENDENT = 1e-13  # the smallest pivot beside the largest
@@ -24,78 +24,45 @@ Block = dict[int, np.ndarray]  # (rows, N), real, by the power of the shift
 
 class Normal:
     """`Normal(blocks)(shift)`: the least squares with Σ_a shift^a A_a, and the transpose of that map.
-    `blocks` are of each condition, and are multiplied by the inverse of `_triangle` if there is one."""
+    `blocks` are of each condition."""
 
     def __init__(self, blocks: Sequence[Block]):
         self.blocks = [block for block in blocks if block]
+        with _all_cores(self.blocks):
+            self._products = [
+                {(a, b): A.T @ B for a, A in block.items() for b, B in block.items() if a <= b}
+                for block in self.blocks
+            ]
         self._counts = [len(next(iter(block.values()))) for block in self.blocks]
-        self._triangle: np.ndarray | None = None
-        self._products = self._multiplied()
-        self._traces = [{ab: np.asarray(np.trace(P)) for ab, P in one.items()} for one in self._products]
 
     def __call__(self, shift: complex = 1.0) -> Both:
-        sizes = [_gram(t, shift).real / n for t, n in zip(self._traces, self._counts, strict=True)]
-        weights = [1 / float(size) if size > 0 else 1.0 for size in sizes]
-        factor, norms = self._factored(shift, weights)
-        if factor is None:
-            self._turn(shift, weights)
-            factor, norms = self._factored(shift, weights)
-        if factor is None:
-            raise Singular("the equations are singular: conditions repeat or contradict each other")
-        rows, triangle = np.repeat(weights, self._counts), self._triangle
+        grams = [_gram(products, shift) for products in self._products]
+        sizes = [float(np.trace(G).real) / n for G, n in zip(grams, self._counts, strict=True)]
+        weights = [1 / size if size > 0 else 1.0 for size in sizes]
+        gram = reduce(np.add, [w * G for w, G in zip(weights, grams, strict=True)])
+        norms = np.sqrt(np.diag(gram).real)
+        norms = np.where(norms > 0, norms, 1.0)
+        gram /= np.outer(norms, norms)
+        rows = np.repeat(weights, self._counts)
+        try:
+            with _all_cores(self.blocks):
+                factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return self._by_rows(shift, rows)
+        if not np.abs(np.diag(factor[0])).min() ** 2 > _DEPENDENT:
+            return self._by_rows(shift, rows)
         inner = lambda y: scipy.linalg.cho_solve(factor, y / norms, check_finite=False) / norms
 
         def solve(r: np.ndarray) -> np.ndarray:
             x = inner(self._back(shift, rows * r))
-            return _upper(triangle, x + inner(self._back(shift, rows * (r - self._apply(shift, x)))))
+            return x + inner(self._back(shift, rows * (r - self._apply(shift, x))))
 
         def back(x: np.ndarray) -> np.ndarray:  # (2P − P M P)ᵀ, P being `inner` after rows
-            x = _upper(triangle, x, "T")
             once = lambda y: rows * self._apply(shift, inner(y.conj())).conj()
             y = once(x)
             return y + once(x - self._back(shift, y.conj()).conj())
 
         return solve, back
-
-    def _multiplied(self) -> list[dict[tuple[int, int], np.ndarray]]:
-        with _all_cores(self.blocks):
-            return [
-                {(a, b): A.T @ B for a, A in block.items() for b, B in block.items() if a <= b}
-                for block in self.blocks
-            ]
-
-    def _factored(self, shift: complex, weights: list[float]) -> tuple[Any, np.ndarray]:
-        """Cholesky's factor of the products with columns of norm one, and these norms; none where
-        columns depend on each other as far as the products can tell."""
-        grams = [_gram(products, shift) for products in self._products]
-        gram = reduce(np.add, [w * G for w, G in zip(weights, grams, strict=True)])
-        norms = np.sqrt(np.diag(gram).real)
-        norms = np.where(norms > 0, norms, 1.0)
-        gram /= np.outer(norms, norms)
-        try:
-            with _all_cores(self.blocks):
-                factor = scipy.linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            return None, norms
-        return (factor if np.abs(np.diag(factor[0])).min() ** 2 > _DEPENDENT else None), norms
-
-    def _turn(self, shift: complex, weights: list[float]) -> None:
-        """To columns that are orthonormal for the real shift of this size: then products lose nothing,
-        for other shifts of such a size either."""
-        size = abs(shift)
-        whole = [
-            w**0.5 * sum(size**a * A for a, A in block.items())
-            for w, block in zip(weights, self.blocks, strict=True)
-        ]
-        with _all_cores(self.blocks):
-            (R,) = scipy.linalg.qr(np.concatenate(whole), mode="r", check_finite=False)
-            n = R.shape[1]
-            R = np.triu(R[:n])
-            if len(R) < n or not np.abs(np.diag(R)).min() > 0:
-                raise Singular("the equations are singular: conditions are missing, or repeat")
-            self.blocks = [{a: _upper(R, A.T, "T").T for a, A in block.items()} for block in self.blocks]
-        self._triangle = R if self._triangle is None else R @ self._triangle
-        self._products = self._multiplied()
 
     def _apply(self, shift: complex, x: np.ndarray) -> np.ndarray:
         return np.concatenate(
@@ -111,10 +78,10 @@ class Normal:
             for a, A in block.items()
         )
 
-
-def _upper(R: np.ndarray | None, x: np.ndarray, trans: str = "N") -> np.ndarray:
-    """R⁻¹ x or R⁻ᵀ x."""
-    return x if R is None else scipy.linalg.solve_triangular(R, x, trans=trans, check_finite=False)
+    def _by_rows(self, shift: complex, weights: np.ndarray) -> Both:
+        whole = [sum(shift**a * A for a, A in block.items()) for block in self.blocks]
+        with _all_cores(self.blocks):
+            return factorise(np.concatenate(whole), 1 / np.sqrt(weights))
 
 
 def _all_cores(blocks: list[Block]) -> Any:

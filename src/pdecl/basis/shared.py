@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from ..parallel.devices import over_points
-from ..state.dependence import depends
+from ..state.affine import depends
 from ..state.domain import Box
 from ..state.jet import Axes
 from ..state.problem import Problem

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..basis import networks
 from ..basis.basis import as_basis
 from ..basis.networks.wrappers import Beside
+from ..layer.batching import in_parts
 from ..layer.solution import Solution
 from ..layer.solve import sizes_of, solve
 from ..state.condition import Energy
@@ -39,6 +40,8 @@ Reference = Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
 MARKEDLY = 3.0
 # A handful of functions needs as few points to be solved for; a mean square over so few is none.
 _FEWEST = 400
+# φ solved for together times unknowns times functions squared: a GB for rows and what is made of them.
+_HELD = 2**24
 
 
 class Estimator(eqx.Module):
@@ -113,31 +116,38 @@ def calibrate(
     phis = problem.check_many(phis)
     count = jax.tree.leaves(phis)[0].shape[0]
     _require(problem, count, quantile)
-    size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
+    size = _functions(problem, basis, phis)
     point_key, network_key = jr.split(key)
     points = problem.draw(max(2 * size, _FEWEST), point_key)
-    # How well a basis does is measured here, not judged: a φ without an answer is left out.
-    plain = {"throw": False, "residual_limit": None, **options}
-    in_basis = lambda basis: jax.vmap(lambda phi: solve(problem, basis, phi, **plain))(phis)
-    solution = in_basis(basis) if answer is None else answer(phis)
     where = "points inside" if at is None else "the given points"
     if at is None:
         at = next(some for place, some in enumerate(points) if problem.is_interior(place)).coords
-    values, residuals = np.asarray(_side_by_side(solution(at))), solution.residual_at(points)
+    # How well a basis does is measured here, not judged: a φ without an answer is left out.
+    plain = {"throw": False, "residual_limit": None, **options}
+    in_basis = lambda basis: jax.vmap(lambda phi: solve(problem, basis, phi, **plain))
+
+    def measured(
+        answer: Callable[[Any], Solution], size: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Values and residuals, of as many φ at a time as there is room for their rows."""
+        look = lambda solution: (_side_by_side(solution(at)), solution.residual_at(points))
+        together = max(1, _HELD // (len(problem.unknowns) * size**2))
+        return in_parts(lambda phis: look(answer(phis)), phis, together)
+
+    values, residuals = measured(answer or in_basis(basis), size)
     if reference is not None:
         each = [reference(jax.tree.map(lambda leaf, k=k: leaf[k], phis), at) for k in range(count)]
         together = jax.tree.map(lambda *one: np.stack(list(map(np.asarray, one))), *each)
         truth = np.asarray(_side_by_side(together))
     else:
         richer = _enriched(problem, basis, size, network_key) if richer is None else richer
-        better = in_basis(richer)
-        _require_better(residuals, better.residual_at(points))
-        truth = np.asarray(_side_by_side(better(at)))
+        truth, better = measured(in_basis(richer), _functions(problem, richer, phis))
+        _require_better(residuals, better)
     if truth.shape != values.shape:
         raise ValueError(f"`reference` must return shape {values.shape[1:]}; found {truth.shape[1:]}.")
     errors = np.sqrt(np.mean((values - truth) ** 2, axis=1))
     names = problem.names()
-    squares = np.stack([np.asarray(residuals[name]) ** 2 for name in names], axis=1)
+    squares = np.stack([residuals[name] ** 2 for name in names], axis=1)
     good = np.isfinite(errors) & np.isfinite(squares).all(axis=1) & (errors > 0)
     errors, squares = errors[good], squares[good]
     _require(problem, len(errors), quantile)
@@ -154,6 +164,10 @@ def calibrate(
         points,
         jnp.asarray(at),
     )
+
+
+def _functions(problem: Problem, basis: Any, phis: Any) -> int:
+    return sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
 
 
 def _shares(squares: np.ndarray, errors: np.ndarray) -> np.ndarray:

@@ -76,11 +76,6 @@ def require_positive_fields(family: object, *fields: str) -> None:
             raise ValueError(f"{type(family).__name__}: {field} must be positive, got {value!r}")
 
 
-def require_count(count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
-
-
 def _built(phi: Any) -> Any:
     """The structure of φ, where lists stand for arrays."""
     return jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list))

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from ..basis.grid import subsample
+from ..state.rules import require_count
 from ..support.environment import versions
 from ..support.files import replacing
 from ..support.room import require_memory
@@ -80,6 +81,7 @@ def build(
     family: Family, seed: int, count: int, truth: bool = False, progress: Progress | None = None
 ) -> Dataset:
     """Draw φ number 0 … count − 1 of a seed and solve them; `progress(k)` hears of k more."""
+    require_count("count", count)
     drawn, solutions, companions = [], [], []
     if count > family.reference_batch:
         require_memory(3 * count * _numbers(family), f"a dataset of {count} φ", "ask for fewer φ")
@@ -90,8 +92,6 @@ def build(
         companions.append(family.companions(phi, truth))
         if progress is not None:
             progress(phis.count(phi))
-    if not drawn:
-        raise ValueError(f"count must be a whole number of at least 1, got {count!r}")
     phi = phis.joined(drawn)
     return Dataset(
         problem=family.name,

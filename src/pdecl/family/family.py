@@ -21,6 +21,7 @@ from ..layer.solution import Given, Solution
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
+from ..state.rules import require_count
 from ..state.shapes.domain import Domain
 from . import checks
 from . import phi as phis
@@ -138,7 +139,7 @@ class Family:
 
     def sample(self, seed: int, count: int, start: int = 0) -> Any:
         """φ number start … start + count − 1 of a seed; the same on every machine."""
-        checks.require_count(count)
+        require_count("count", count)
         drawn = _sampler(self)(seed, np.arange(start, start + count))
         return jax.tree.map(np.asarray, drawn)
 

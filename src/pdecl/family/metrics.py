@@ -50,18 +50,6 @@ def relative_error(
     return summarise(relative_l2(u, reference))
 
 
-def residual_loss(residuals: Float[np.ndarray, "count ..."]) -> float:
-    """PDE residual loss: the mean over φ of ‖F_φ(u)‖₂².
-
-    `residuals[k]` holds the values of the PDE's residual for φ number k at the interior nodes of
-    the grid (no node on any side, so 99 × 99 of 101 × 101).
-    The squared norm is the plain sum of squares: not divided by the number of nodes, no
-    quadrature weight, no initial or boundary rows.
-    """
-    residuals = _finite("residuals", residuals)
-    return float(np.mean(np.sum(residuals**2, axis=1)))
-
-
 def summarise(values: Float[np.ndarray, " count"]) -> Summary:
     """Mean, standard deviation and maximum of one number per φ."""
     values = np.asarray(values, dtype=np.float64)

@@ -12,19 +12,23 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array, Float
 
 from ..basis.networks import Thinned
 from ..basis.networks.wrappers import Beside
 from ..error import ErrorBound, Estimator, calibrate
-from ..layer.solution import Solution
-from ..layer.solve import predict, solve
+from ..layer.solution import Given, Solution
+from ..layer.solve import predict, sizes_of, solve
+from ..state.points import Points
 from ..state.problem import Problem
 from ..support import storage
 from ..support.summary import Summarised, Summary
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
+from .asked import LayerQuery, Model
 from .bound import bound
 from .distance import distance_from
 from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
@@ -36,7 +40,7 @@ COMPILED = "compiled solver"  # what the header of a compiled solver's file says
 
 
 @dataclass(frozen=True, repr=False)
-class Trained(Summarised):
+class Trained(Model):
     """A basis for a family, hard (ω from the layer) or soft (ω from the network).
 
     `answer`: the `Compiled` that answers with this basis, for one that was trained without a network.
@@ -61,7 +65,6 @@ class Trained(Summarised):
         return family_of(self.experiment)
 
     def problem(self, grid: int | None = None) -> Problem:
-        """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
         return problem_of(self.experiment, grid)
 
     def coarser(self, nodes: int) -> "Trained":
@@ -81,17 +84,19 @@ class Trained(Summarised):
     def solve(self, phi: Any, **options: Any) -> Solution:
         """The solution for a batch of φ. Fields may be on any square grid; they are solved there.
 
-        `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`.
+        `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`, and is not judged.
         """
         phi = self.family.check(phi)
         if self.answer is not None:
-            return self.answer(phi, throw=bool(options.get("throw", True)))
+            known = {name: options[name] for name in ("throw", "residual_limit") if name in options}
+            return self.answer(phi, **{"throw": True, **known})
         problem = self.problem(self.family.grid_of(phi))
         if options.get("points") is None:
             # The number of functions is known; to find it out from the network takes long.
             key = options.pop("key", None)
             options["points"] = problem.draw(self.size, key)
         if self.experiment.method == "soft":
+            options.pop("residual_limit", None)
             return jax.vmap(lambda phi: predict(problem, self.basis, phi, **options))(phi)
         options = {"solver": solver_of(self.experiment), **options}
         return jax.vmap(lambda phi: solve(problem, self.basis, phi, **options))(phi)
@@ -127,8 +132,38 @@ class Trained(Summarised):
 
     @property
     def trained(self) -> "Trained":
-        """The trained basis behind an answer, as a compiled solver has one too."""
         return self
+
+    @property
+    def usual_batch(self) -> int:
+        """On two cores a batch takes a second or so, and more at once would not be faster; an
+        interruption loses the batch at work. On a GPU what a few GB are comfortable with."""
+        return self.family.solve_batch if jax.default_backend() == "cpu" else self.family.fast_batch
+
+    @property
+    def evaluated(self) -> int:  # type: ignore[override]
+        return self.size
+
+    def asked(
+        self,
+        points: tuple[Points, ...],
+        coords: Float[Any, "q d"],
+        derivatives: tuple[str, ...],
+        residual_limit: float,
+        weights_alone: bool,
+        grid: int | None = None,
+    ) -> LayerQuery:
+        return LayerQuery(
+            self.problem(grid), self.basis, points, solver_of(self.experiment), jnp.asarray(coords),
+            derivatives, self.experiment.method == "soft", residual_limit, weights_alone,
+        )  # fmt: skip
+
+    def weights_kept(self, phi: Any) -> int:
+        return sum(sizes_of(self.problem(self.family.grid_of(phi)), self.basis, phi).values())
+
+    def given(self, weights: Float[Array, "batch n"], grid: int | None) -> tuple[Given, Array]:
+        problem = self.problem(grid)
+        return Given.of(problem, self.basis, problem.draw(weights.shape[-1])), weights
 
     @property
     def digest(self) -> str:
@@ -136,8 +171,6 @@ class Trained(Summarised):
         return digest_of(self.experiment, self.basis)
 
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
-        """How far each φ of a batch is from the training φ, on a grid with that many nodes
-        a side; above 1.5 it is outside of their distribution."""
         return distance_from(family_of(self.experiment, grid))
 
     @property

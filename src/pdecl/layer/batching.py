@@ -51,6 +51,24 @@ def whole(tree: Any) -> Any:
     return found[0] if found else None
 
 
+def in_parts(
+    function: Callable[[Any], Any],
+    batch: Any,
+    together: int,
+    progress: Callable[[int], None] = lambda more: None,
+) -> Any:
+    """What a function gives for a batch, as arrays of NumPy, for so many of it at a time; `progress(k)`
+    hears of k more. The last part is filled up, so that one compiled function does for all of them."""
+    count, parts = len(jax.tree.leaves(batch)[0]), []
+    together = min(together, count)
+    for start in range(0, count, together):
+        numbers = np.minimum(np.arange(start, start + together), count - 1)
+        some = jax.tree.map(lambda leaf, numbers=numbers: leaf[numbers], batch)
+        parts.append(jax.tree.map(np.asarray, function(some)))
+        progress(min(together, count - start))
+    return jax.tree.map(lambda *each: np.concatenate(each)[:count], *parts)
+
+
 def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of arrays; where they are large, a CPU takes a batch one after the other.
 

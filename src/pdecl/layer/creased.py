@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
-from ..basis.networks.layers import require_counts
-from ..basis.networks.precision import as_single
-from ..basis.networks.words import inner
+from ..basis.networks.layers import inner, require_counts
+from ..basis.networks.wrappers import as_single
 from ..state.points import is_concrete
 from ..state.problem import Problem
 from ..support.mistakes import found

@@ -25,18 +25,6 @@ def divide(lower: Float[Array, "n n"], columns: Float[Array, "n m"]) -> Float[Ar
 
 
 @singly
-def lu(matrix: Float[Array, "m n"]) -> tuple[Array, Array, Array]:
-    """Both factors in one matrix, the exchanges of rows, and the order that they come to."""
-    packed, pivots, order = jax.lax.linalg.lu(matrix)
-    return packed, pivots, order
-
-
-@singly
-def inverse(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    return jnp.linalg.inv(matrix)
-
-
-@singly
 def triangle(matrix: Float[Array, "m n"]) -> Float[Array, "k n"]:
     """R of the QR factorisation."""
     return jnp.linalg.qr(matrix, mode="r")

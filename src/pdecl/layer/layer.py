@@ -1,12 +1,13 @@
 """The PDE-constrained layer: from a system of rows to the weights ω, differentiably."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ..support.status import Status
 from .gram import transposed
@@ -115,17 +116,23 @@ def _status(
         (optimality > tolerance, inaccurate),
         ((violation > tolerance) & (not beyond), Status.CONSTRAINTS_INCONSISTENT),
         (~converged, Status.NOT_CONVERGED),
-        (~jnp.all(jnp.isfinite(weights)), Status.ILL_CONDITIONED),
-        (_bad((at_zero.r, at_zero.c, at_zero.g, ridge)), Status.NONFINITE_EQUATION),
-        (_bad(system.jets), Status.NONFINITE_NETWORK),
-        (_bad((system.phi, system.sets)), Status.NONFINITE_INPUT),
+        (~finite(weights), Status.ILL_CONDITIONED),
+        (~finite((at_zero.r, at_zero.c, at_zero.g, ridge)), Status.NONFINITE_EQUATION),
+        (~finite(system.jets), Status.NONFINITE_NETWORK),
+        (~finite((system.phi, system.sets)), Status.NONFINITE_INPUT),
     ]
+    return judged(verdicts), optimality, violation
+
+
+def judged(verdicts: Sequence[tuple[Array, Status]]) -> Int[Array, ""]:
+    """The last status of those that happened; solved if none has."""
     code = jnp.asarray(int(Status.SOLVED))
     for happened, status in verdicts:
         code = jnp.where(happened, int(status), code)
-    return code, optimality, violation
+    return code
 
 
-def _bad(tree: Any) -> Array:
+def finite(tree: Any) -> Bool[Array, ""]:
+    """Whether all numbers in a tree are."""
     leaves = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
-    return ~jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))
+    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))

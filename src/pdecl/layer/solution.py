@@ -145,11 +145,7 @@ class Solution(Shown, eqx.Module):
         """How well each condition holds; see above."""
         if self.measured is not None:
             return self.measured
-        return each(self, _relative_residuals, self.problem.fresh(self.weights.shape[-1]), True)
-
-    def relative_residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
-        """`relative_residual` on other points, such as more of them: `problem.draw(size, key)`."""
-        return each(self, _relative_residuals, self.problem.check_points(points), False)
+        return each(self, _relative_residuals, self.problem.fresh(self.weights.shape[-1]))
 
     def residual_at(self, points: tuple[Points, ...]) -> dict[str, Float[Array, "*batch"]]:
         """`residual` on other points, such as fresh ones: `problem.draw(size, key)`."""
@@ -230,11 +226,9 @@ def _relative_residuals(
     points: tuple[Points, ...],
     phi: Any,
     weights: Array,
-    sets: tuple[Points, ...],
-    on_unseen: bool,
+    fresh: tuple[Points, ...],
 ) -> dict[str, Array]:
-    if on_unseen:
-        sets = unseen(build(problem, basis, phi, points, materialise=False), sets)
+    sets = unseen(build(problem, basis, phi, points, materialise=False), fresh)
     return relative_residuals(build(problem, basis, phi, sets, False, whole=True), weights)
 
 

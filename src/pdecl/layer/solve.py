@@ -22,7 +22,7 @@ from ..support.mistakes import found
 from ..support.status import Status
 from .batching import whole
 from .implicit import constant
-from .layer import Outcome, weights_of
+from .layer import Outcome, finite, weights_of
 from .residual import relative_residuals, unseen
 from .solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from .solvers import GaussNewton, LinearSolver
@@ -245,8 +245,8 @@ def _predict(problem: Problem, basis: Any, phi: Any, points: tuple[Points, ...])
     sizes = dict(system.plan.sizes)
     weights = bases.predicted(system.basis, problem.unknowns, phi, sizes).astype(jnp.float64)
     residual = system.residuals(weights)
-    finite = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in (weights, *residual.values())]))
-    code = jnp.where(finite, int(Status.PREDICTED), int(Status.NONFINITE_NETWORK))
+    well = finite((weights, residual))
+    code = jnp.where(well, int(Status.PREDICTED), int(Status.NONFINITE_NETWORK))
     left, size = (jnp.linalg.norm(system.rows(w, "Enforce")) for w in (weights, jnp.zeros_like(weights)))
     violation = left / jnp.where(size > 0, size, 1.0)
     return Outcome(weights, code, jnp.asarray(0), jnp.asarray(jnp.nan), violation, residual)

@@ -20,6 +20,7 @@ from ..layer.solvers import GaussNewton, LinearSolver
 from ..layer.system import Plan, build
 from ..state.points import Points
 from ..state.problem import Problem, inside
+from ..support.status import usable
 from . import crease as creases
 from . import pod
 from .core import Core, answer
@@ -33,7 +34,6 @@ from .snapshots import (
     phi_independent,
     rows_of,
     take_snapshots,
-    usable,
 )
 from .solver import Compiled
 from .statistics import phi_statistics
@@ -148,7 +148,7 @@ def snapshots_of(
     solver: LinearSolver | GaussNewton | None = None,
     *,
     reduce: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda more: None,
 ) -> Snapshots:
     """The snapshots of a trained basis on the first of its training φ.
 

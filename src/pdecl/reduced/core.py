@@ -9,20 +9,20 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from ..basis import basis as bases
 from ..layer.implicit import constant
 from ..layer.layer import Outcome, weights_of
 from ..layer.residual import relative_residuals
 from ..layer.solvers import GaussNewton
 from ..layer.system import System
 from ..parallel.devices import over_devices
-from .crease import Crease
+from ..state.jet import Axes
 from .forms import Held, Rows, Values
 from .online import Iterate, Rules, first_iterate, fitted, going, iterated
-from .snapshots import values_of
 from .statistics import PhiStatistics
 
 # Of a batch in which some φ take more steps than others:
-_TOGETHER = 2  # steps that all φ take
+_TOGETHER = 1  # steps that all φ take
 _SHARES = (4, 16)  # then one φ in this many at a time: one step more, and all those that are left
 _SMALL = 128  # batches below this stay together
 
@@ -74,14 +74,9 @@ class Core(Rows):
         """The same, whose weights are the coefficients of combinations; a crease keeps its modes."""
         return replace(self, form=Held(None)) if isinstance(self.form, Held) else self
 
-    @property
-    def crease(self) -> Crease | None:
-        return self.form if isinstance(self.form, Crease) else None
-
     def at_points(self, at: Float[Array, "q d"], phi: Any) -> "Core":
-        """The same with these query points. `phi` is any: stored functions do not see it."""
-        functions = eqx.filter_jit(values_of)(self.problem, self.form.inner(self.basis), phi, at)
-        return replace(self, at=at, values=self.form.tables(functions, self.plan))
+        """The same with these query points."""
+        return replace(self, at=at, values=tables(self, at, phi, ((),))[()])
 
     def one(self, phi: Any, iterate: Iterate | None = None) -> Found:
         """The answer for one φ; from an iterate, where steps were taken already."""
@@ -89,13 +84,16 @@ class Core(Rows):
             system, found, front = self.solved(_in_double(phi), iterate)
             modes = self.form.modes
             weights = found.weights if modes is None else modes @ found.weights
+            shares, values = system.split(found.weights), None
+            if self.at is not None:
+                values = self.form.answers(self, phi, shares, front)
             return Found(
                 weights, found.code, found.iterations, found.optimality, found.violation,
                 left=self._left(system, found.weights),
                 residual=system.residuals(found.weights),
                 measured=relative_residuals(constant(system), constant(found.weights)),
                 distance=constant(self.statistics.distance(phi)),
-                values=None if self.at is None else self._at(phi, system.split(found.weights), front),
+                values=values,
             )  # fmt: skip
 
     def iterate(self, phi: Any, so_far: Iterate | None = None) -> Iterate:
@@ -127,10 +125,21 @@ class Core(Rows):
         size = jnp.linalg.norm(size)
         return constant(jnp.linalg.norm(rows) / jnp.where(size > 0, size, 1.0))
 
-    def _at(self, phi: Any, shares: dict[str, Array], front: Outcome | None) -> dict[str, Array]:
-        """u at the query points: one matrix product, where the functions' values are held."""
-        assert self.at is not None
-        return self.form.answers(self, phi, self.at, self.values, shares, front)
+
+@eqx.filter_jit
+def tables(
+    core: Core, at: Float[Array, "q d"], phi: Any, wanted: tuple[Axes, ...]
+) -> dict[Axes, Values]:
+    """What is stored for query points, of u and of its derivatives, some points at a time. `phi` is any:
+    stored functions do not see it."""
+    basis, unknowns = bases.specialise(core.form.inner(core.basis), phi), core.problem.unknowns
+
+    def at_point(x: Float[Array, " d"]) -> dict[Axes, Any]:
+        found = bases.evaluate(basis, unknowns, x[None], phi, set(wanted))
+        of = lambda axes: {name: found[name, axes][0] for name in unknowns}
+        return {axes: core.form.tables(of(axes), core.plan) for axes in wanted}
+
+    return jax.lax.map(at_point, at, batch_size=2048)
 
 
 @eqx.filter_jit

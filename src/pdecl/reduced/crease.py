@@ -50,22 +50,23 @@ class Crease(Form):
         sets = self.folded(rows.sets, front.weights)
         return System(self.problem, None, phi, sets, rows.plan, rows.jets)
 
-    def tables(self, functions: dict[str, Array], plan: Plan) -> Values:
+    def tables(self, functions: Values, plan: Plan) -> Values:
+        """The combinations of both parts of u and of its front; the last `along` of all functions are
+        creased."""
         (values,) = functions.values()
-        return self.parts(values, self.along, plan)
+        whole, (_, kept) = self.modes, plan.sizes[0]
+        assert whole is not None
+        split = values.shape[-1] - self.along
+        return {
+            SMOOTH: values[..., :split] @ whole[:split, :kept],
+            CREASED: values[..., split:] @ whole[split:, kept:],
+            FRONT: values @ self.finder.form.modes,
+        }
 
-    def answers(
-        self,
-        rows: Rows,
-        phi: Any,
-        at: Float[Array, "q d"],
-        tables: Values,
-        shares: dict[str, Array],
-        front: Outcome | None,
-    ) -> dict[str, Array]:
+    def answers(self, core: Any, phi: Any, shares: Values, front: Outcome | None) -> Values:
         assert front is not None
-        v, h = (tables[name] @ shares[name] for name in (SMOOTH, CREASED))
-        return {rows.problem.unknowns[0]: v + self.factor(tables[FRONT], front.weights) * h}
+        v, h = (core.values[name] @ shares[name] for name in (SMOOTH, CREASED))
+        return {core.problem.unknowns[0]: v + self.factor(core.values[FRONT], front.weights) * h}
 
     def inner(self, basis: Any) -> Any:
         return inner_of(basis)
@@ -97,20 +98,6 @@ class Crease(Form):
                 data[_fold_at(place)] = _jets_of_fold(data.pop(held_at(place)) @ s, order, self.blur)
             found.append(eqx.tree_at(lambda p: p.data, points, data))  # nothing to check again
         return tuple(found)
-
-    def parts(
-        self, functions: Float[Array, "*q N"], along: int, plan: Plan
-    ) -> dict[str, Float[Array, "*q _r"]]:
-        """The combinations of both parts of u and of its front, from the values of all functions, the
-        last `along` of which are creased."""
-        whole, (_, kept) = self.modes, plan.sizes[0]
-        assert whole is not None
-        split = functions.shape[-1] - along
-        return {
-            SMOOTH: functions[..., :split] @ whole[:split, :kept],
-            CREASED: functions[..., split:] @ whole[split:, kept:],
-            FRONT: functions @ self.finder.form.modes,
-        }
 
     def factor(self, values: Float[Array, "q r"], s: Float[Array, " r"]) -> Float[Array, " q"]:
         """g where the front's combinations have these values."""

@@ -5,7 +5,7 @@ Three kinds: `Held`, functions that do not see φ; `Live`, functions that do, wh
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -17,7 +17,10 @@ from ..state.jet import Entry
 from ..state.points import Points
 from ..state.problem import Problem
 
-Values = dict[str, Float[Array, "q _r"]]
+if TYPE_CHECKING:
+    from .core import Core
+
+Values = dict[str, Float[Array, "..."]]
 
 
 class Form(eqx.Module):
@@ -30,20 +33,12 @@ class Form(eqx.Module):
         """The rows for one φ. `front`: what `front` found, if that was asked for."""
 
     @abc.abstractmethod
-    def tables(self, functions: dict[str, Array], plan: Plan) -> Values | None:
+    def tables(self, functions: Values, plan: Plan) -> Values | None:
         """What is stored for query points, from the values there of all functions of `inner`."""
 
     @abc.abstractmethod
-    def answers(
-        self,
-        rows: "Rows",
-        phi: Any,
-        at: Float[Array, "q d"],
-        tables: Any,
-        shares: dict[str, Array],
-        front: Outcome | None,
-    ) -> dict[str, Array]:
-        """u at the query points."""
+    def answers(self, core: "Core", phi: Any, shares: Values, front: Outcome | None) -> Values:
+        """u at the query points of a core, by the coefficients of each unknown."""
 
     def inner(self, basis: Any) -> Any:
         """The basis whose functions are stored."""
@@ -98,26 +93,19 @@ class Held(Form):
             offset = tuple(each_set(problem, rows.plan, rows.sets, fixed))
         return System(problem, None, phi, rows.sets, rows.plan, rows.jets, offset)
 
-    def tables(self, functions: dict[str, Array], plan: Plan) -> Values:
+    def tables(self, functions: Values, plan: Plan) -> Values:
         assert self.modes is not None
         found, row, column = {}, 0, 0
         for unknown, kept in plan.sizes:
-            end = row + functions[unknown].shape[1]
+            end = row + functions[unknown].shape[-1]
             found[unknown] = functions[unknown] @ self.modes[row:end, column : column + kept]
             row, column = end, column + kept
         return found
 
-    def answers(
-        self,
-        rows: Rows,
-        phi: Any,
-        at: Float[Array, "q d"],
-        tables: Values,
-        shares: dict[str, Array],
-        front: Outcome | None,
-    ) -> dict[str, Array]:
-        found = {name: tables[name] @ shares[name] for name in rows.problem.unknowns}
-        return _with_offset(rows.problem, bases.specialise(rows.basis, phi), phi, at, found)
+    def answers(self, core: "Core", phi: Any, shares: Values, front: Outcome | None) -> Values:
+        assert core.values is not None
+        found = {name: core.values[name] @ shares[name] for name in core.problem.unknowns}
+        return _with_offset(core, bases.specialise(core.basis, phi), phi, found)
 
 
 class Live(Form):
@@ -126,25 +114,17 @@ class Live(Form):
     def system(self, rows: Rows, phi: Any, front: Outcome | None) -> System:
         return build(rows.problem, rows.basis, phi, rows.sets)
 
-    def tables(self, functions: dict[str, Array], plan: Plan) -> None:
+    def tables(self, functions: Values, plan: Plan) -> None:
         return None
 
-    def answers(
-        self,
-        rows: Rows,
-        phi: Any,
-        at: Float[Array, "q d"],
-        tables: None,
-        shares: dict[str, Array],
-        front: Outcome | None,
-    ) -> dict[str, Array]:
-        unknowns, basis = rows.problem.unknowns, bases.specialise(rows.basis, phi)
-        values = bases.combine(basis, unknowns, shares, at, phi, {()})
-        return _with_offset(rows.problem, basis, phi, at, {name: values[name, ()] for name in unknowns})
+    def answers(self, core: "Core", phi: Any, shares: Values, front: Outcome | None) -> Values:
+        assert core.at is not None
+        unknowns, basis = core.problem.unknowns, bases.specialise(core.basis, phi)
+        values = bases.combine(basis, unknowns, shares, core.at, phi, {()})
+        return _with_offset(core, basis, phi, {name: values[name, ()] for name in unknowns})
 
 
-def _with_offset(
-    problem: Problem, basis: Any, phi: Any, at: Array, found: dict[str, Array]
-) -> dict[str, Array]:
-    fixed = bases.offsets(basis, problem.unknowns, at, phi, {()}) or {}
+def _with_offset(core: "Core", basis: bases.Basis, phi: Any, found: Values) -> Values:
+    assert core.at is not None
+    fixed = bases.offsets(basis, core.problem.unknowns, core.at, phi, {()}) or {}
     return {name: values + fixed.get((name, ()), 0.0) for name, values in found.items()}

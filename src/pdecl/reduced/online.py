@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..layer.gram import lower_product
 from ..layer.implicit import attach, constant
-from ..layer.layer import Outcome
+from ..layer.layer import Outcome, finite, judged
 from ..layer.precision import precision_of
 from ..layer.solve import cast
 from ..layer.solvers import triangular
@@ -19,6 +19,7 @@ from ..layer.system import System, linearise
 from ..support.status import Status
 
 _RIDGE = 1e-12  # of the objective, in coordinates in which the mean Gram matrix is the identity
+_SAME = 0.2  # times the last step at most is one that is taken by the same factorisation
 
 
 class Rules(eqx.Module):
@@ -45,6 +46,7 @@ class Iterate(NamedTuple):
     value: Float[Array, ""]  # the objective at `best`
     step: Float[Array, " N"]
     size: Float[Array, ""]  # of the last full step, relative to u
+    shrink: Float[Array, ""]  # its ratio to the one before
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
     failed: Bool[Array, ""]
@@ -59,7 +61,8 @@ class Iterate(NamedTuple):
 def first_iterate(start: Float[Array, " N"]) -> Iterate:
     """Before any step."""
     infinite, no = jnp.full((), jnp.inf, start.dtype), jnp.asarray(False)
-    return Iterate(start, infinite, jnp.zeros_like(start), infinite, jnp.asarray(0), no, no)
+    one = jnp.ones_like(infinite)
+    return Iterate(start, infinite, jnp.zeros_like(start), infinite, one, jnp.asarray(0), no, no)
 
 
 def iterated(
@@ -97,14 +100,11 @@ def fitted(
     verdicts = [  # the later, the more it matters
         (~found.converged, Status.NOT_CONVERGED),
         (inaccurate, Status.ILL_CONDITIONED),
-        (~jnp.all(jnp.isfinite(seen)), Status.ILL_CONDITIONED),
+        (~finite(seen), Status.ILL_CONDITIONED),
         (~jnp.isfinite(value_at_zero), Status.NONFINITE_EQUATION),
-        (~_finite(held.phi), Status.NONFINITE_INPUT),
+        (~finite(held.phi), Status.NONFINITE_INPUT),
     ]
-    code = jnp.asarray(int(Status.SOLVED))
-    for happened, status in verdicts:
-        code = jnp.where(happened, int(status), code)
-    return Outcome(weights, code, found.steps, distance, jnp.zeros_like(distance))
+    return Outcome(weights, judged(verdicts), found.steps, distance, jnp.zeros_like(distance))
 
 
 def _objective(
@@ -162,10 +162,13 @@ def _gauss_newton(
     so_far: Iterate,
     rules: Rules,
 ) -> Iterate:
-    """Full steps, and a quarter of the last one where it did not lower the objective.
+    """Full steps, and a quarter of the last one where it did not lower the objective. A factorisation
+    serves for more steps as long as these shrink fast: most of the time goes into making it.
 
     With θ the ratio of two steps' sizes, θ times the last of them is about what is left: a φ is done
-    when that is below rtol. Every φ of a batch takes part until the last is done: see `in_rounds`.
+    when that is below rtol. By a factorisation that is one step old it may be four times that: rows'
+    derivatives have changed by 2θ, and their Gram matrix by twice as much. Every φ of a batch takes part
+    until the last is done: see `in_rounds`.
 
     Where functions are left out, rows are whitened such that what these would have taken up is noise,
     which the objective at its least tells the size of. A φ that the functions kept can hardly say
@@ -183,25 +186,33 @@ def _gauss_newton(
         left = jnp.maximum(2 * value - gain, 0.0)  # that of the rows after it
         return gain / functions <= rules.offset**2 * left / max(rows - functions, 1)
 
-    def advance(state: Iterate) -> Iterate:
+    def taken(state: Iterate, factor: triangular.Triangular, caution: float = 1.0) -> Iterate:
         trial = state.best + state.step
         value, slope = measure(trial)
         lower = jnp.isfinite(value) & (value <= state.value * (1 + 1e-6) + tiny)
-        factor = triangular.factorise(_gram(system, whitening, trial, rules.steps))
         full = -_divide(factor, slope)
         size = _ratio(jnp.linalg.norm(norm @ full), jnp.linalg.norm(norm @ (trial + full)))
         first = jnp.isinf(state.value)
         shrink = jnp.where(first, 1.0, jnp.minimum(1.0, size / state.size))
-        last = (shrink * size <= rules.rtol) | negligible(value, slope, full)
+        last = (caution * shrink * size <= rules.rtol) | negligible(value, slope, full)
         return Iterate(
             best=jnp.where(lower, trial, state.best),
             value=jnp.where(lower, value, state.value),
             step=jnp.where(lower, full, state.step / 4),
             size=jnp.where(lower, size, state.size),
-            steps=state.steps + 1,
+            shrink=jnp.where(lower, shrink, jnp.inf),
+            steps=state.steps,
             converged=lower & last,
             failed=first & ~lower,
         )
+
+    def advance(state: Iterate) -> Iterate:
+        factor = triangular.factorise(_gram(system, whitening, state.best + state.step, rules.steps))
+        same = lambda state: taken(state, factor, 4.0)
+        state = taken(state._replace(steps=state.steps + 1), factor)
+        ahead = lambda found: (found[1], same(found[1]))
+        good = lambda found: ~found[0].converged & (found[1].shrink <= _SAME)
+        return jax.lax.while_loop(good, ahead, (state, same(state)))[0]
 
     return jax.lax.while_loop(lambda state: going(state, rules), advance, so_far)
 
@@ -213,8 +224,3 @@ def going(state: Iterate, rules: Rules) -> Bool[Array, "*batch"]:
 
 def _ratio(x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
     return x / jnp.where(y > 0, y, 1.0)
-
-
-def _finite(tree: Any) -> Bool[Array, ""]:
-    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]
-    return jnp.all(jnp.asarray(leaves or [True]))

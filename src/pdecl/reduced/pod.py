@@ -30,6 +30,19 @@ class TooFewDirections(ValueError):
         self.limit = limit
 
 
+def leading_modes(
+    rows: Float[np.ndarray, "S n"], products: Float[np.ndarray, "S S"], most: int | None = None
+) -> Float[np.ndarray, "n r"]:
+    """Combinations of snapshots, orthonormal, those first that the snapshots use most.
+
+    With the inner products X Xᵀ = V S² Vᵀ of the snapshots, the rows, they are Xᵀ V S⁻¹ (the method of
+    snapshots of Sirovich, 1987).
+    """
+    squares, vectors = np.linalg.eigh(products)
+    kept = np.flatnonzero(squares > 1e-14 * squares[-1])[::-1][:most]
+    return rows.T @ (vectors[:, kept] / np.sqrt(squares[kept]))
+
+
 def reduced_basis(snapshots: Snapshots, functions: int | None) -> tuple[np.ndarray, np.ndarray]:
     """(N, r) combinations of the functions, orthonormal in L2 over the domain, and (r,) their sizes.
 

@@ -1,22 +1,27 @@
 """`recommend`: what functions and rows cost in time and in error, and the cheapest that will do."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..family.metrics import Summary
 from ..family.trained import Trained
+from ..layer.solve import solve
 from ..layer.solvers import GaussNewton, LinearSolver
 from ..state.problem import Problem
 from .compile import Route, assemble, snapshots_from
+from .core import answer
 from .snapshots import Snapshots
 from .solver import Compiled
-from .timing import compiled_seconds
 
 _FUNCTIONS = (32, 64, 96, 128, 192, 256, 384)
 _RATIOS = (0.75, 1.25, 1.5, 2.0, 3.0)
+_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -117,3 +122,32 @@ def _timed(snapshots: Snapshots, made: Compiled, route: str, batch: int) -> Sett
     name = "subset" if route == "chosen" and made.rows < made.functions else route
     seconds = compiled_seconds(snapshots, made, batch)
     return Setting(name, made.functions, made.rows, made.error, seconds)
+
+
+def compiled_seconds(snapshots: Snapshots, solver: Compiled, batch: int) -> float:
+    """Seconds for one φ of a compiled solver, in a batch, warm."""
+    phis = _held_out(snapshots, batch)
+    return _seconds(lambda: answer(solver.core, phis, True), batch)
+
+
+def layer_seconds(snapshots: Snapshots, batch: int) -> float:
+    """The same of `pdecl.solve` with all functions, on points that are at hand."""
+    phis, points = _held_out(snapshots, batch), snapshots.problem.draw(snapshots.plan.size)
+    one = lambda phi: solve(
+        snapshots.problem, snapshots.basis, phi, points=points, solver=snapshots.solver, throw=False
+    )
+    return _seconds(lambda: jax.vmap(one)(phis).weights, batch)
+
+
+def _held_out(snapshots: Snapshots, batch: int) -> Any:
+    return snapshots.some(np.resize(snapshots.held_out, batch))
+
+
+def _seconds(run: Callable[[], Any], count: int) -> float:
+    jax.block_until_ready(run())  # compiles
+    seconds = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        jax.block_until_ready(run())
+        seconds.append((time.perf_counter() - began) / count)
+    return min(seconds)

@@ -8,22 +8,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from ..basis import basis as bases
+from ..layer.batching import in_parts
 from ..layer.creased import fold, front_solver
 from ..layer.residual import relative_residuals
 from ..layer.solve import complete, sizes_of, solve
 from ..layer.solvers import GaussNewton, LinearSolver
 from ..layer.system import Plan, build, make_plan
+from ..state.affine import depends
 from ..state.condition import Enforce, Fit
-from ..state.dependence import depends
 from ..state.domain import Region
 from ..state.jet import Entry
 from ..state.points import Points
 from ..state.problem import Problem, default_count
 from ..state.rules import LowDiscrepancy, Nodes, Uniform
-from ..support.status import Status
+from ..support.status import Status, usable
 from . import crease as creases
 from .crease import CREASED, SMOOTH, Orders
 from .forms import Form, Held, Live, Rows
@@ -114,7 +115,7 @@ def take_snapshots(
     basis: Any,
     phis: Any,
     solver: LinearSolver | GaussNewton | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda more: None,
     weights: Float[np.ndarray, "S N"] | None = None,
 ) -> Snapshots:
     """Solves for the training φ with all functions, and evaluates these at the candidate points.
@@ -132,8 +133,17 @@ def take_snapshots(
     size = sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
     codes = np.full(count, int(Status.SOLVED))
     if weights is None:
-        weights, codes = _answers(problem, basis, phis, count, size, complete_solver, progress)
-    good = np.flatnonzero([not Status(int(code)).failed for code in codes])
+        points = problem.draw(size)
+        one = lambda phi: solve(
+            problem, basis, phi, points=points, solver=complete_solver, throw=False, residual_limit=None
+        )
+
+        def answers(phis: Any) -> tuple[Array, Array]:
+            found = jax.vmap(one)(phis)
+            return found.weights, found.code
+
+        weights, codes = in_parts(answers, phis, TOGETHER, progress)
+    good = np.flatnonzero(usable(codes))
     if len(good) < 2 * _HELD_OUT:
         raise ValueError(
             f"only {len(good)} of {count} training φ could be solved for with the whole basis; first "
@@ -243,32 +253,6 @@ def rows_of(problem: Problem, plan: Plan, sets: tuple[Points, ...]) -> int:
     return sum(rows * len(sets[place]) for rows, place in zip(plan.rows, problem.places, strict=True))
 
 
-def _answers(
-    problem: Problem,
-    basis: Any,
-    phis: Any,
-    count: int,
-    size: int,
-    solver: GaussNewton,
-    progress: Callable[[int], None] | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    points, together = problem.draw(size), min(TOGETHER, count)
-    weights, codes = [], []
-    one = lambda phi: solve(
-        problem, basis, phi, points=points, solver=solver, throw=False, residual_limit=None
-    )
-    for start in range(0, count, together):
-        # The last batch is filled up, so that one compiled function does for all of them.
-        numbers = np.minimum(np.arange(start, start + together), count - 1)
-        some = jax.tree.map(lambda leaf, numbers=numbers: leaf[numbers], phis)
-        found = jax.vmap(one)(some)
-        weights.append(np.asarray(found.weights))
-        codes.append(np.asarray(found.code))
-        if progress is not None:
-            progress(min(together, count - start))
-    return np.concatenate(weights)[:count], np.concatenate(codes)[:count]
-
-
 def _is_open(problem: Problem, index: int) -> bool:
     on = problem.sets()[index]
     here = [c for c, place in zip(problem.conditions, problem.places, strict=True) if place == index]
@@ -280,8 +264,3 @@ def _candidates(problem: Problem, index: int, size: int) -> Points:
     on = problem.sets()[index]
     usual = on.rule.count if on.rule is not None else default_count(problem, index, size)
     return replace(on, rule=LowDiscrepancy(_CANDIDATES * usual)).draw(None, 1)
-
-
-def usable(codes: Any) -> Bool[np.ndarray, " batch"]:
-    """Which answers of a batch can be used."""
-    return np.asarray([not Status(int(code)).failed for code in np.atleast_1d(codes)])

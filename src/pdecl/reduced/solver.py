@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
+from ..family.asked import Model
 from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
 from ..family.metrics import Summary
@@ -24,11 +25,11 @@ from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..parallel.devices import mesh_of_batch, placed
 from ..state.condition import require_limit
-from ..state.points import is_concrete
+from ..state.points import Points, is_concrete
 from ..state.problem import Problem, inside
 from ..support.status import Status
-from ..support.summary import Summarised
 from ..support.summary import Summary as Printed
+from .asked import CompiledQuery, asked, whole_weights
 from .core import Core, answer
 from .forms import Live
 from .save import save
@@ -53,7 +54,7 @@ class CompiledSolution(Solution):
 
 
 @dataclass(frozen=True, repr=False)
-class Compiled(Summarised):
+class Compiled(Model):
     """What `compile` makes: `solver(phi)` for one φ, `solver(batch)` for many.
 
     - `functions`, `rows`: how many there are online. `functions_offline`: of the basis.
@@ -150,8 +151,7 @@ class Compiled(Summarised):
         at, core = inside(self.core.problem, points), self.core
         if isinstance(core.form, Live):
             raise ValueError("at_points: give the points to `compile`, `at=`, for functions that see φ.")
-        one = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(core))
-        return replace(self, core=core.at_points(at, one))
+        return replace(self, core=core.at_points(at, self._some_phi()))
 
     def rich(self, phi: Any, coords: Any) -> Any:
         """u for one φ at points by a solve to a tolerance, a tenth of the error that is stated."""
@@ -189,16 +189,54 @@ class Compiled(Summarised):
         """SHA-256 over the experiment and all arrays that are held."""
         return digest_of(self.trained.experiment, self.core)
 
+    @property
+    def usual_batch(self) -> int:
+        """What a few GB are comfortable with."""
+        return self.trained.family.fast_batch
+
+    @property
+    def shape(self) -> Any:
+        return shape_of(_shapes(self.core))
+
+    def problem(self, grid: int | None = None) -> Problem:
+        return self.core.problem
+
+    def solve(self, phi: Any, **options: Any) -> CompiledSolution:
+        return self(phi, **options)
+
+    def coarser(self, nodes: int) -> Trained:
+        raise ValueError(
+            "fewer nodes are for a trained basis; a compiled solver keeps the nodes it was made for."
+        )
+
+    def asked(
+        self,
+        points: tuple[Points, ...],
+        coords: Float[Any, "q d"],
+        derivatives: tuple[str, ...],
+        residual_limit: float,
+        weights_alone: bool,
+        grid: int | None = None,
+    ) -> CompiledQuery:
+        return asked(
+            self.core, self._some_phi(), jnp.asarray(coords), derivatives, residual_limit, weights_alone
+        )
+
+    def weights_kept(self, phi: Any) -> int:
+        modes, whole = self.core.modes, self.core.whole_modes
+        return self.functions if modes is not None or whole is None else len(whole)
+
+    def given(self, weights: Float[Array, "batch n"], grid: int | None) -> tuple[Given, Array]:
+        core = self.core
+        return Given.of(core.problem, core.basis, core.sets), whole_weights(core, weights)
+
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
-        """How far each φ of a batch is from the training φ: the `distance` of its solution."""
         metric = jax.tree.map(np.asarray, self.core.statistics.metric)
         rows = lambda phi: [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(phi)]
         return lambda phi: metric(np.concatenate(rows(phi), axis=1))
 
-    @property
-    def phi_like(self) -> Any:
-        """One φ, as shapes."""
-        return _shapes(self.core)
+    def _some_phi(self) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _shapes(self.core))
 
     def _solution(
         self, phi: Any, batch: bool, limit: float | None, mesh: Mesh | None = None

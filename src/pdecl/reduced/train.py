@@ -19,14 +19,14 @@ from ..basis.networks import Modes
 from ..family import SPLITS, Family, Network, Training
 from ..family.experiment import Experiment
 from ..family.phi import stack, take
-from ..state.dependence import depends
+from ..state.affine import depends
 from ..state.problem import Problem
 from ..support.progress import late_bar
 from ..support.status import SolveError, Status
 from .common import Common
 from .compile import assemble, calibrated
 from .greedy import Draws
-from .pod import TooFewDirections
+from .pod import TooFewDirections, leading_modes
 from .snapshots import Snapshots, all_fitted, take_snapshots
 from .solver import Compiled
 
@@ -211,15 +211,13 @@ def modes(common: Common, vectors: list[dict[str, np.ndarray]]) -> tuple[Modes, 
         rows = np.stack([vector[u] for vector in vectors])
         sizes = np.linalg.norm(rows, axis=1, keepdims=True)
         alike = rows / np.where(sizes > 0, sizes, 1.0)
-        values, left = np.linalg.eigh(alike @ alike.T)
-        if not values[-1] > 0:
+        if not alike.any():
             raise ValueError(
                 f"fit without a network: {u} is zero for every φ: does it have a source, a start or "
                 "values at the boundary? Where it is meant, solve each φ by itself, "
                 "pdecl.solve(problem, phi, tolerance=...)."
             )
-        keep = np.flatnonzero(values > 1e-14 * values[-1])[::-1][:_FUNCTIONS]
-        functions[u] = alike.T @ (left[:, keep] / np.sqrt(values[keep]))
+        functions[u] = leading_modes(alike, alike @ alike.T, _FUNCTIONS)
         weights[u] = rows @ functions[u]
     least = min(w.shape[1] for w in weights.values())
     together = np.concatenate([w[:, :least] for w in weights.values()], axis=1)

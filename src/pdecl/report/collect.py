@@ -1,9 +1,12 @@
 """`collect`: what is worth keeping of a run, as plain data."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..family.experiment import problem_of
-from .data import plain
 from .runs import Run
 
 FORMAT = 1
@@ -68,3 +71,18 @@ def _points(run: Run) -> dict[str, int]:
         name: len(sets[problem.set_of(condition)])
         for name, condition in zip(problem.names(), problem.conditions, strict=True)
     }
+
+
+def plain(value: Any) -> Any:
+    """Lists, dictionaries, numbers, words. JSON has no word for what is not finite: it becomes null."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

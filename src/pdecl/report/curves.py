@@ -7,8 +7,7 @@ import numpy as np
 
 from ..support.figures import curve, frame, label_right, log_scale, new_figure, place_of_zero
 from . import words
-from .exhibit import COLOURS, MARKERS, Exhibit
-from .paper import reported
+from .page import COLOURS, MARKERS, Exhibit
 from .summary import METHODS, Result
 
 _METRICS = ("error", "residual")
@@ -151,7 +150,7 @@ def _paper_label(method: str, value: float, metric: str = "error") -> tuple[floa
 
 
 def _published(problem: str, metric: str) -> dict[str, float]:
-    known = {method: reported(problem, method) for method in METHODS}
+    known = {method: words.reported(problem, method) for method in METHODS}
     found = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
     return {method: value for method, value in found.items() if value is not None}
 

@@ -5,7 +5,7 @@ import numpy as np
 from ..family.experiment import family_of
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
-from .exhibit import Exhibit
+from .page import Exhibit
 from .pictures import View, difference_limits, images
 from .runs import Run
 

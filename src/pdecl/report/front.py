@@ -7,10 +7,8 @@ import numpy as np
 
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
-from .exhibit import Exhibit
 from .fields import view_of
-from .page import Table
-from .paper import reported
+from .page import Exhibit, Table
 from .pictures import View, difference_limits
 from .runs import Run
 from .summary import Result, problems, select
@@ -22,7 +20,7 @@ def headline(results: Sequence[Result]) -> str:
     """How errors stand beside the paper's, in a sentence; empty where the paper has nothing."""
     parts = []
     for problem in problems(results):
-        best, paper = _best(results, problem, "hard"), reported(problem, "hard")
+        best, paper = _best(results, problem, "hard"), words.reported(problem, "hard")
         error = best["evaluation"]["error"]["mean"] if best else None
         if paper and error:
             ratio = words.short(paper.error / error, 2)
@@ -115,7 +113,7 @@ def _cells(results: Sequence[Result], kept: Sequence[Result], problem: str) -> l
     if hard is None:
         return []
     found = hard["evaluation"]
-    paper = [reported(problem, method) for method in ("hard", "soft")]
+    paper = [words.reported(problem, method) for method in ("hard", "soft")]
     cells = [words.title(problem), str(found["error"]["count"])]
     cells += [words.percent(found["error"][which]) for which in ("mean", "max")]
     cells += ["–" if one is None else words.percent(one.error) for one in paper]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..support.figures import BLUE, VERMILION, frame, label_right, log_scale, new_figure
 from . import words
-from .exhibit import Exhibit
+from .page import Exhibit
 
 _AT_ONCE = (("used", "used by the layer", BLUE), ("unused", "not used", VERMILION))
 

@@ -4,8 +4,31 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING, Any
 
-from .exhibit import Exhibit
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+COLOURS = {"hard": "#0072B2", "soft": "#D55E00"}
+MARKERS = {"hard": "o", "soft": "s"}
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One figure: the picture, the numbers behind it, and what it shows in words.
+
+    - `name`: of its files, NAME.png and data/NAME.json, or data/NAME.npz if `data` holds arrays.
+    - `alt`: what is seen, for those who do not see it.
+    """
+
+    name: str
+    title: str
+    figure: "Figure | None"
+    data: dict[str, Any]
+    caption: str
+    alt: str
+    arrays: bool = False
 
 
 @dataclass(frozen=True)

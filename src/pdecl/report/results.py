@@ -16,11 +16,10 @@ from ..support.files import replacing
 from ..train.history import with_metrics
 from . import words
 from .collect import FORMAT, collect
-from .paper import FEWER_STEPS, LESS_TIME, reported
 from .runs import Run
 from .summary import METHODS, Result, Row, presets, problems, races, rows, select
 
-__all__ = ["collect", "markdown", "name", "read", "write"]
+__all__ = ["RACE", "collect", "markdown", "name", "overview", "race_lines", "read", "write"]
 
 
 def name(experiment: Experiment) -> str:
@@ -57,7 +56,8 @@ def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> st
     for problem in problems(results):
         here = select(results, problem=problem)
         table = rows(here)
-        parts += [f"## {words.title(problem)}", _table(problem, table), _sentences(problem, table)]
+        parts += [f"## {words.title(problem)}", _markdown_table(*overview(problem, table))]
+        parts += [_sentences(problem, table)]
         parts += [_race_table(here), _commands(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -80,17 +80,18 @@ To make a row again, run its command (below each table) and keep the result.
   the paper's errors: docs/problems.md."""
 
 
-def _table(problem: str, table: Sequence[Row]) -> str:
+def overview(problem: str, table: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """A problem's experiments beside the paper's: the head of a table, and its lines."""
     companions = sorted({name for row in table if row.evaluated for name in row.companions})
     head = ["preset", "method", "N", "network", "points", "steps", "training s", "steps/s"]
     head += ["error (max)", "paper"]
     head += [f"error against {words.companion(problem, name)}" for name in companions]
     head += ["residual", "paper", "s per φ", "test φ", "seeds", "device"]
-    return _markdown_table(head, [_cells(problem, row, companions) for row in table])
+    return head, [_cells(problem, row, companions) for row in table]
 
 
 def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
-    plan, paper = row.experiment, reported(problem, row.experiment["method"])
+    plan, paper = row.experiment, words.reported(problem, row.experiment["method"])
     cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
     cells += [words.points(row.results[0]), words.steps(row.steps), words.spread(row.seconds)]
     cells += [words.spread(row.steps_per_second)]
@@ -121,7 +122,7 @@ def _beside(row: Row, name: str) -> str:
 def _sentences(problem: str, table: Sequence[Row]) -> str:
     lines = []
     for row in table:
-        method, paper = row.experiment["method"], reported(problem, row.experiment["method"])
+        method, paper = row.experiment["method"], words.reported(problem, row.experiment["method"])
         if not row.evaluated or paper is None:
             continue
         which = f"{row.experiment['preset']}, {method}, {words.network(row.experiment)}, {row.device}"
@@ -139,19 +140,27 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _race_table(here: Sequence[Result]) -> str:
+RACE = (
+    "Hard against soft: steps and seconds until the soft model's best error, on the φ that training "
+    "monitored (the paper: 100 times fewer steps, 10 times less time)."
+)
+
+
+def race_lines(here: Sequence[Result]) -> list[list[str]]:
+    """A line for each soft run of a problem that a hard one can be held against."""
     lines = []
     for size in presets(here):
         hard, soft = (select(here, preset=size, method=method) for method in METHODS)
-        for race in races(hard, soft):
-            lines.append([size, *words.race(race)])
-    if not lines:
+        same = {r["environment"].get("device") for r in (*hard, *soft)}
+        note = "" if len(same) == 1 else " (different devices)"
+        lines += [[size + note, *words.race(race)] for race in races(hard, soft)]
+    return lines
+
+
+def _race_table(here: Sequence[Result]) -> str:
+    if not (lines := race_lines(here)):
         return "Hard against soft: there are no hard and soft runs of one preset to compare."
-    about = (
-        "Hard against soft: steps and seconds until the soft model's best error, on the φ that training "
-        f"monitored (the paper: {FEWER_STEPS} times fewer steps, {LESS_TIME} times less time)."
-    )
-    return about + "\n\n" + _markdown_table(["preset", *words.RACE], lines)
+    return RACE + "\n\n" + _markdown_table(["preset", *words.RACE], lines)
 
 
 def _commands(table: Sequence[Row]) -> str:

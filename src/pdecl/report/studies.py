@@ -10,13 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..basis.grid import subsample
+from ..basis.basis import Basis, specialise
+from ..basis.grid import ElementBasis, GridBasis, subsample
 from ..family import SPLITS, Family
 from ..family import phi as phis_of
 from ..family.experiment import family_of, solver_of, stated, training_phis
@@ -26,10 +28,10 @@ from ..family.trained import Trained, as_fields, nodes_of
 from ..layer.solution import Solution, each
 from ..layer.solve import solve
 from ..layer.system import build
+from ..reduced.pod import leading_modes
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
-from .reduced import Reduced, directions, gram_of
 from .runs import Run
 
 
@@ -142,7 +144,7 @@ def interpolation(run: Run, effort: Effort) -> dict[str, Any]:
 def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
     """Seconds per φ to find ω, and the mean error, over numbers of functions N and of points n.
 
-    Fewer functions are the first of those that solutions for training φ use most (`directions`). On a
+    Fewer functions are the first of those that solutions for training φ use most (`leading_modes`). On a
     grid n is the nodes of the grid that it is solved on.
     """
     trained = run.trained()
@@ -165,7 +167,7 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
 
 
 def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
-    """The directions, and how many training φ they come from."""
+    """The modes, and how many training φ they come from."""
     experiment, together = trained.experiment, _together(trained, effort)
     wanted = min(effort.snapshots, 2 * trained.size)
     phis = training_phis(replace(experiment, training=replace(experiment.training, phis=wanted)))
@@ -184,7 +186,8 @@ def _ordered(trained: Trained, effort: Effort) -> tuple[np.ndarray, int]:
     plane = len(problem.domain.names) == 2
     coords = problem.domain.mesh(41, 41) if plane else problem.domain.interior.draw(None, 1681).coords
     some = [phis_of.take(phis, number) for number in range(min(8, wanted))]
-    return directions(omega, gram_of(trained.basis, some, coords)), len(omega)
+    gram = gram_of(trained.basis, some, coords)
+    return leading_modes(omega, omega @ gram @ omega.T), len(omega)
 
 
 def _compiled(
@@ -276,3 +279,56 @@ def _seconds(call: Callable[[Any], Solution], given: Any) -> float:
     began = time.perf_counter()
     jax.block_until_ready(call(given).weights)
     return time.perf_counter() - began
+
+
+class Reduced(Basis):
+    """The functions g = f M of another basis f, fewer than it has."""
+
+    inner: Any
+    matrix: Float[ArrayLike, "N n"]
+
+    @property
+    def count(self) -> int:
+        return np.shape(self.matrix)[1]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+    def at(self, phi: Any) -> Any:
+        inner = specialise(self.inner, phi)
+        if isinstance(inner, ElementBasis | GridBasis):
+            assert not callable(inner.values), "`at` has made an array of them"
+            return type(inner)(inner.box, inner.values @ self.matrix)
+        return Combined(inner, self.matrix)
+
+
+class Combined(Basis):
+    """A basis for one φ whose values are combined at each point."""
+
+    inner: Basis
+    matrix: Float[ArrayLike, "N n"]
+
+    @property
+    def count(self) -> int:
+        return np.shape(self.matrix)[1]
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.inner(x, phi) @ self.matrix
+
+    @property
+    def offset(self) -> Any:
+        return self.inner.offset
+
+
+def gram_of(basis: Any, phis: Any, coords: Any) -> Float[np.ndarray, "N N"]:
+    """Mean products of all pairs of functions over points and φ."""
+    coords = jnp.asarray(coords)
+    values = [np.asarray(values_at(basis, jnp.asarray(phi), coords)) for phi in phis]
+    return np.asarray(sum(one.T @ one / len(one) for one in values) / len(values))
+
+
+@eqx.filter_jit
+def values_at(basis: Any, phi: Any, coords: Any) -> Float[Array, "n N"]:
+    """The values of all functions for one φ at points."""
+    made = specialise(basis, phi)
+    return jax.vmap(lambda x: made(x, phi))(coords)

@@ -4,13 +4,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..family import Family, named, names
+from ..family import Family, Reported, named, names
 from .summary import Moment, Race, Result, Spread
 
 
 def installed(problem: str) -> Family | None:
     """The family of a name, if it is installed; results know their problem by name alone."""
     return named(problem) if problem in names() else None
+
+
+def reported(problem: str, method: str) -> Reported | None:
+    """What the method's paper reports of a problem, if anything: Négiar, Mahoney, Krishnapriyan,
+    *Learning differentiable solvers for systems with hard constraints*, ICLR 2023; 1000 training φ, 50
+    unseen ones."""
+    family = installed(problem)
+    return None if family is None else family.reported.get(method)
 
 
 def title(problem: str) -> str:

@@ -11,7 +11,7 @@ Instead of `trained`, a solver from `pdecl.load` answers as well.
 from ..family.distance import FAR as FAR
 from .answers import Answers as Answers
 from .answers import Predictor as Predictor
-from .answers import trained_of as trained_of
+from .answers import one_by_one as one_by_one
 from .merge import merge as merge
 from .phi import FromDistribution as FromDistribution
 from .phi import FromItems as FromItems
@@ -24,7 +24,6 @@ from .reading import AnswerFile as AnswerFile
 from .reading import AnswersError as AnswersError
 from .reading import open as open
 from .results import ResultError as ResultError
-from .single import one_by_one as one_by_one
 from .stream import Summary as Summary
 from .stream import ask as ask
 from .stream import piece_of as piece_of
@@ -33,11 +32,9 @@ from .stream import require_memory as require_memory
 from .stream import slurm_piece as slurm_piece
 from .stream import solve_stream as solve_stream
 from .stream import stream_of as stream_of
-from .stream import usual_batch as usual_batch
 from .summary import Bounds as Bounds
 from .summary import BoundSummary as BoundSummary
 from .summary import ErrorTarget as ErrorTarget
 from .summary import StreamSummary as StreamSummary
 from .summary import kind_of as kind_of
 from .summary import status_name as status_name
-from .summary import usable as usable

@@ -12,19 +12,17 @@ from jax.sharding import Mesh
 
 from ..family import SPLITS
 from ..family import phi as phis
+from ..family.asked import FOUND, Model, values_at
 from ..family.experiment import family_of
-from ..family.trained import Trained
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
 from ..parallel.devices import mesh_of, over_devices, placed
-from ..reduced import Compiled
 from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
-from ..support.status import Status
+from ..support.status import Status, usable
 from .phi import Source
-from .queries import FOUND, CompiledQuery, LayerQuery, asked, values_at
 from .query import Query
-from .summary import Bounds, ErrorTarget, check_bounds, usable_codes
+from .summary import Bounds, ErrorTarget, check_bounds
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: Trained | Compiled,
+        model: Model,
         shape: Any,
         query: Query,
         batch: int,
@@ -71,23 +69,27 @@ class Predictor:
     ):
         if batch < 1:
             raise ValueError(f"batch must be at least 1; found {batch}.")
-        _require_grid(model, shape)
-        self.model, self.trained = model, trained_of(model)
+        _require_shape(model, shape)
+        self.model, self.trained = model, model.trained
         self.shape, self.query, self.batch, self.target = shape, query, batch, target
         self.residual_limit = residual_limit
         mesh = mesh_of(jax.local_devices(), "solve")
         self.mesh = mesh if mesh.size > 1 else None
-        self.problem = problem_for(model, shape)
-        self.family = family_of(self.trained.experiment, _grid(self.trained, shape))
+        grid = grid_of(model, shape)
+        self.problem = self.trained.problem(grid)
+        self.family = family_of(self.trained.experiment, grid)
         some = self.family.sample(SPLITS["train"].seed, 1)
         self.stand_in = phis.take(some, 0)
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
-        ask = asked(model, self.problem, self.points, query, residual_limit)
+        weights_alone = query.functions is not None
+        ask = model.asked(
+            self.points, query.coords, query.derivatives, residual_limit, weights_alone, grid
+        )
         self._arrays, others = eqx.partition(ask, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
         leaves, structure = jax.tree.flatten(others)
         self._others = structure, tuple(leaves)
-        self.distance = model.distance_on(_grid(self.trained, shape))
+        self.distance = model.distance_on(grid)
 
     def __call__(self, batch: Batch, start: int = 0) -> Answers:
         return self.end(self.begin(batch, start))
@@ -139,7 +141,7 @@ class Predictor:
             codes = np.where(rejected, Status.REJECTED, codes)
             iterations = np.where(rejected, 0, iterations)
         messages = list(begun.messages)
-        for at in np.flatnonzero(~usable_codes(codes) & begun.good).tolist():
+        for at in np.flatnonzero(~usable(codes) & begun.good).tolist():
             messages[at] = _words(int(codes[at]), self.problem, found["measured"], at)
         if bounds is not None and self.target is not None:
             messages = [
@@ -197,7 +199,7 @@ class _Begun(NamedTuple):
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def _answer(
-    arrays: LayerQuery | CompiledQuery,
+    arrays: Any,
     phi: Any,
     others: tuple[Any, tuple[Any, ...]],
     side: int | None,
@@ -226,33 +228,15 @@ def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
     return values
 
 
-def trained_of(model: Trained | Compiled) -> Trained:
-    """The trained basis behind a model: its distribution, its functions, its bounds."""
-    return model.trained
-
-
-def problem_for(model: Trained | Compiled, shape: Any) -> Problem:
-    """The problem for φ of a shape."""
-    trained = trained_of(model)
-    return trained.problem(_grid(trained, shape))
-
-
-def digest_of(model: Trained | Compiled) -> str:
-    """What tells a model from any other."""
-    return model.digest
-
-
-def _grid(trained: Trained, shape: Any) -> int | None:
+def grid_of(model: Model, shape: Any) -> int | None:
     """A φ on a grid says by its shape on which one it is to be solved."""
-    return shape[0] if trained.experiment.family.on_grid else None
+    return shape[0] if model.trained.experiment.family.on_grid else None
 
 
-def _require_grid(model: Trained | Compiled, shape: Any) -> None:
-    """A trained basis on a grid solves on any; its compiled solver on the one it was made for."""
-    if isinstance(model, Compiled) and shape != phis.shape_of(model.phi_like):
-        known = phis.shape_of(model.phi_like)
+def _require_shape(model: Model, shape: Any) -> None:
+    if model.shape not in (None, shape):
         raise ValueError(
-            f"this solver was compiled for φ of shape {known}; found {shape}. Solve with the "
+            f"this solver was compiled for φ of shape {model.shape}; found {shape}. Solve with the "
             "trained basis that it was compiled from, or compile that for another grid."
         )
 
@@ -261,3 +245,23 @@ def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, 
     if code != Status.NOT_HELD or measured is None:
         return str(Status(code))
     return f"{Status(code)}: {worst_held(problem, measured, place)}"
+
+
+def one_by_one(
+    model: Model, source: Source, residual_limit: float = RESIDUAL_LIMIT
+) -> Iterator[tuple[Solution | None, int, str]]:
+    """For each φ its solution, the code of its `Status` and what is wrong, "" for nothing; None for a φ
+    that was rejected."""
+    family = model.trained.family
+    for batch in source.batches(0, 1):
+        good, messages = validate(family, source.shape, batch)
+        if 0 not in good:
+            yield None, int(Status.REJECTED), messages[0]
+            continue
+        found = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
+        solution = jax.tree.map(lambda leaf: leaf[0], found)
+        code = int(solution.code)
+        words = "" if usable(code) else str(Status(code))
+        if code == Status.NOT_HELD and solution.measured is not None:
+            words = f"{words}: {worst_held(solution.problem, solution.measured)}"
+        yield solution, code, words

@@ -109,9 +109,6 @@ class Arrays:
         """`done` or `complete`; set, if a value is given."""
         raise NotImplementedError
 
-    def set_attr(self, name: str, value: str) -> None:
-        raise NotImplementedError
-
     def sync(self) -> None:
         """Puts everything on the disk."""
         raise NotImplementedError
@@ -233,9 +230,6 @@ class Hdf5(Arrays):
         if name not in self._open:
             self._open[name] = self.file[name]
         return self._open[name]
-
-    def set_attr(self, name: str, value: str) -> None:
-        self.file.attrs[name] = self.attrs[name] = value
 
     def sync(self) -> None:
         self.file.flush()
@@ -361,10 +355,6 @@ class Zarr(Arrays):
         if value is not None:
             self._item(name)[...] = value
         return int(self._item(name)[()])
-
-    def set_attr(self, name: str, value: str) -> None:
-        self.attrs[name] = value
-        self.group.attrs[name] = value
 
     def sync(self) -> None:
         self._flush()

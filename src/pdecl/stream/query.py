@@ -12,10 +12,11 @@ import numpy as np
 
 from ..family import Family
 from ..family.array_files import ArrayFile
+from ..family.asked import WEIGHTS, along, column
 from ..family.dataset import DatasetError
 from ..state.problem import Problem
 
-WEIGHTS, FUNCTION = "weights", "function"
+FUNCTION = "function"
 DTYPES = ("float64", "float32")
 _REDUCTION = re.compile(r"\s*(\w+)(?:\s+of\s+([\w.]+))?\s+over\s+(\w+(?:\s*,\s*\w+)*)\s*")
 _FUNCTIONS = ("mean", "norm", "max", "min")
@@ -319,18 +320,6 @@ def _is_header(first: list[list[str]]) -> bool:
     except ValueError:
         return True
     return False
-
-
-def along(derivative: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The coordinates of a derivative: "xt" is along x and t, "theta.t" along theta and t."""
-    if derivative in names or "." in derivative:
-        return tuple(derivative.split("."))
-    return tuple(derivative)
-
-
-def column(unknown: str, derivative: str = "") -> str:
-    """What files call an unknown's derivative."""
-    return f"{unknown}_{derivative}" if derivative else unknown
 
 
 def _derivatives(problem: Problem, family: Family, wanted: Any) -> tuple[str, ...]:

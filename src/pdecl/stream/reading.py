@@ -13,17 +13,15 @@ import numpy as np
 
 from ..family import Family, phi_like
 from ..family import phi as phis
-from ..family.trained import Trained, find, shipped
-from ..layer.solution import Given, Solution
-from ..reduced import Compiled
+from ..family.asked import WEIGHTS, Model, along
+from ..family.trained import find, shipped
+from ..layer.solution import Solution
 from ..reduced.load import load
 from ..support import storage
 from ..support.status import Status
 from . import formats
-from .answers import digest_of, problem_for, trained_of
 from .formats import Arrays
-from .queries import whole_weights
-from .query import WEIGHTS, along, reduced, reductions_of
+from .query import reduced, reductions_of
 from .results import damaged_in, fingerprint_of, numbers_in_words, shard_of
 
 _TOGETHER = 2**24  # numbers that are worked on at once
@@ -59,17 +57,17 @@ def open(
     with _opened(path) as arrays:
         done, digest = arrays.number("done"), fingerprint_of(arrays)["the model"]
         needed, attrs = WEIGHTS in arrays.layout.columns, arrays.attrs
-    if model is not None and not isinstance(model, Trained | Compiled):
+    if isinstance(model, str | os.PathLike):
         model = load(model, problem)
     by = (
         f"It was written by: {json.loads(attrs['environment'])['command']}"
         if "environment" in attrs
         else ""
     )
-    if model is not None and digest_of(model) != digest:
+    if model is not None and model.digest != digest:
         raise AnswersError(
             f"{path} was written with another model: the digest of this one is "
-            f"{digest_of(model)[:12]}…, that of the file's {digest[:12]}…. {by}"
+            f"{model.digest[:12]}…, that of the file's {digest[:12]}…. {by}"
         )
     if model is None and needed:
         model = _shipped(digest, json.loads(attrs["experiment"])["problem"])
@@ -90,7 +88,7 @@ class AnswerFile:
     - `answers["distance"]`: a column of the file, for all φ; `names` are those that there are.
     """
 
-    def __init__(self, path: Path, model: Trained | Compiled | None, rows: range):
+    def __init__(self, path: Path, model: Model | None, rows: range):
         self.path, self.model, self._rows = path, model, rows
         with _opened(path) as arrays:
             self._layout, self._attrs = arrays.layout, arrays.attrs
@@ -309,39 +307,37 @@ class AnswerFile:
         """A batch of solutions, from ω."""
         names = [name for name in self.names if name.startswith("residual_")]
         found = self._read([WEIGHTS, "status", "iterations", *names], rows)
-        weights, problem = jnp.asarray(found[WEIGHTS], float), self._problem(rows)
-        if isinstance(self.model, Compiled):
-            core = self.model.core
-            weights, basis, points = whole_weights(core, weights), core.basis, core.sets
-        else:
-            assert self.model is not None
-            basis, points = self.model.basis, problem.draw(weights.shape[-1])
+        weights = jnp.asarray(found[WEIGHTS], float)
+        assert self.model is not None
+        given, weights = self.model.given(weights, self._grid(rows))
         unknown = jnp.full(len(rows), jnp.nan)
         return Solution(
-            Given.of(problem, basis, points), jax.tree.map(jnp.asarray, self._phi(rows)), weights,
+            given, jax.tree.map(jnp.asarray, self._phi(rows)), weights,
             jnp.asarray(found["status"], int), jnp.asarray(found["iterations"], int), unknown, unknown,
             {name: jnp.asarray(r) for name, r in _residuals({n: found[n] for n in names}).items()},
         )  # fmt: skip
 
     def _problem(self, rows: range) -> Any:
         assert self.model is not None
-        if isinstance(self.model, Compiled):
-            return self.model.core.problem
-        on_grid = trained_of(self.model).family.on_grid
-        return problem_for(self.model, phis.shape_of(phis.take(self._phi(rows), 0)) if on_grid else None)
+        return self.model.problem(self._grid(rows))
+
+    def _grid(self, rows: range) -> int | None:
+        assert self.model is not None
+        family = self.model.trained.family
+        return family.grid_of(self._phi(rows)) if family.on_grid else None
 
     def _phi(self, rows: range) -> Any:
         if "drawn" in self._attrs and len(rows):
             assert self.model is not None
             drawn, low = json.loads(self._attrs["drawn"]), min(rows)
-            some = trained_of(self.model).family.sample(
+            some = self.model.trained.family.sample(
                 drawn["seed"], max(rows) + 1 - low, drawn["first"] + low
             )
             return phis.take(some, np.asarray(rows) - low)
         columns = self._read([n for n in self._phi_names if n in self._layout.columns], rows)
         if self.model is None:
             return columns if len(columns) != 1 else next(iter(columns.values()))
-        family = trained_of(self.model).family
+        family = self.model.trained.family
         return phis.from_columns(columns, phi_like(family), family.phi_name)
 
     def _read(self, names: Sequence[str], rows: range) -> dict[str, np.ndarray]:
@@ -421,7 +417,7 @@ def _shipped(digest: str, problem: str) -> Any:
     for name in shipped():
         if storage.recipe_in(find(name)).get("experiment", {}).get("problem") == problem:
             model = load(name)
-            if digest_of(model) == digest:
+            if model.digest == digest:
                 return model
     return None
 

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 
 from ..error.refine import RefinedBy
-from ..support.status import Status
+from ..support.status import Status, usable
 from . import formats
 from .answers import Answers
 from .formats import Arrays, Column, Layout
 from .query import Query
-from .summary import PENDING, Bounds, ErrorTarget, StreamSummary, usable_codes
+from .summary import PENDING, Bounds, ErrorTarget, StreamSummary
 
 _EVERY = 2.0  # seconds of work that a killed process may lose, beside the batch at work
 _BOUNDS = ("bound", "relative_bound", "refined")
@@ -332,7 +332,7 @@ def totals_of(
     for start in range(0, done, 10000):
         stop = min(start + 10000, done)
         codes = arrays.read("status", start, stop)
-        well = usable_codes(codes).all()
+        well = usable(codes).all()
         messages = [""] * len(codes) if well else arrays.texts(_MESSAGE, start, stop)
         bounds = None if target is None else Bounds(*(arrays.read(n, start, stop) for n in _BOUNDS))
         totals.add(first + start, codes, arrays.read("distance", start, stop), messages, bounds)

@@ -15,16 +15,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..family import phi as phis
-from ..family.trained import Trained
+from ..family.asked import Model
 from ..layer.solution import RESIDUAL_LIMIT
-from ..reduced import Compiled
 from ..support import room
 from ..support.environment import environment
 from . import formats
-from .answers import Answers, Predictor, digest_of, problem_for, trained_of
+from .answers import Answers, Predictor, grid_of
 from .formats import HDF5, ZARR
 from .phi import FromDistribution, FromShard, Source
-from .queries import weights_of
 from .query import Query, at_points, on_grid, reducing, weights_alone, with_dtype
 from .results import (
     Parameters,
@@ -65,7 +63,7 @@ class Summary:
 
 
 def ask(
-    model: Trained | Compiled,
+    model: Model,
     shape: Any,
     *,
     grid: tuple[int, ...] | None = None,
@@ -82,15 +80,15 @@ def ask(
     """
     if grid is not None and points is not None:
         raise ValueError("ask for answers on a grid or at points, not for both.")
-    problem, family = problem_for(model, shape), trained_of(model).family
+    problem, family = model.trained.problem(grid_of(model, shape)), model.trained.family
     if store == "weights":
         if grid is not None or points is not None or derivatives or reduce:
             raise ValueError(
                 "ω is kept for u at any points: a grid, points, derivatives and functionals are asked "
                 "for when it is read (pdecl.open), or of --store values."
             )
-        phi = phis.take(trained_of(model).family.sample(0, 1), 0) if shape is None else _zeros(shape)
-        return weights_alone(problem, weights_of(model, problem, phi), dtype)
+        phi = phis.take(family.sample(0, 1), 0) if shape is None else _zeros(shape)
+        return weights_alone(problem, model.weights_kept(phi), dtype)
     if store != "values":
         raise ValueError(f"what is stored is values or weights; found {store!r}.")
     if points is not None:
@@ -101,7 +99,7 @@ def ask(
 
 
 def solve_stream(
-    model: Trained | Compiled,
+    model: Model,
     source: Source,
     out: str | os.PathLike[str],
     query: Query,
@@ -117,7 +115,7 @@ def solve_stream(
     """Solves for every φ of a source and writes the answers, `batch` of them in memory at a time.
 
     - `model`: a trained basis, or a compiled solver that was made from one.
-    - `batch`: without it, see `usual_batch`; an interrupted file goes on with the one it was begun with.
+    - `batch`: without it, see `Model`; an interrupted file goes on with the one it was begun with.
     - `out`: `.h5`, `.nc` or `.zarr` is written to directly, see `results.py` for what is in it; `.npz`,
       `.mat` and with `compress` HDF5 are made at the end from OUT.partial.h5. Zarr is compressed always.
     - `target`: bounds with the answers, and what they must be within.
@@ -134,7 +132,7 @@ def solve_stream(
     formats.require_place(out)
     if source.count is not None:
         formats.require_fits(out, source.count, query.numbers)
-    batch_size, place = batch or usual_batch(model), Shard(whole=source.count)
+    batch_size, place = batch or model.usual_batch, Shard(whole=source.count)
     if shard is not None:
         source, place, out = _piece(source, shard, batch_size, out)
     stream, began, clock = stream_of(out, compress), time.perf_counter(), _Clock()
@@ -256,16 +254,13 @@ def _piece(source: Source, shard: tuple[int, int], batch: int, out: Path) -> tup
     return FromShard(source, first, stop), place, piece_of(out, shard)
 
 
-def require_memory(
-    model: Trained | Compiled, source: Source, points: int, names: int, batch: int | None
-) -> None:
+def require_memory(model: Model, source: Source, points: int, names: int, batch: int | None) -> None:
     """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
     functions there, and `names` values of each φ twice, as they are found and as they are written."""
-    together = batch or usual_batch(model)
-    functions = 0 if isinstance(model, Compiled) else model.size
+    together = batch or model.usual_batch
     phi = sum(math.prod(one) for one in _shapes(source.shape))
     room.require_memory(
-        8 * (points * (4 + names * functions) + together * (phi + 2 * points * names)),
+        8 * (points * (4 + names * model.evaluated) + together * (phi + 2 * points * names)),
         f"an answer at {points} points for {together} φ at a time",
         "ask for fewer points (--grid, --points) or a smaller --batch",
     )
@@ -283,15 +278,6 @@ def stream_of(out: Path, compress: bool = False) -> Path:
     """The file that answers are written to as they come: `out`, if it is Zarr, or HDF5 as it is."""
     direct = ZARR if compress else HDF5 + ZARR
     return out if out.suffix in direct else out.with_name(f"{out.name}.partial.h5")
-
-
-def usual_batch(model: Trained | Compiled) -> int:
-    """How many φ are solved together where nothing is said. On two cores a batch of a trained basis
-    takes a second or so, and more at once would not be faster; an interruption loses the batch at work.
-    That of compiled solvers and GPUs is what a few GB are comfortable with."""
-    family = trained_of(model).family
-    fast = isinstance(model, Compiled) or jax.default_backend() != "cpu"
-    return family.fast_batch if fast else family.solve_batch
 
 
 def _claim(
@@ -343,7 +329,7 @@ def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, An
     """What tells the answers of a file from any others."""
     query = predictor.query
     found: dict[str, Any] = {
-        "the model": digest_of(predictor.model),
+        "the model": predictor.model.digest,
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
         "the derivatives": list(query.derivatives),

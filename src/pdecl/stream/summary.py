@@ -12,25 +12,14 @@ from ..error.refine import RefinedBy, at_nodes, refine
 from ..family.distance import FAR
 from ..family.trained import Trained
 from ..layer.solution import Solution
-from ..support.status import Status
+from ..support.status import Status, usable
 
 PENDING = -128  # beside the codes of `Status`: a φ whose turn has not come
-_USABLE = [int(status) for status in Status if not status.failed]
 _SHOWN = 20
 
 
 def status_name(code: int) -> str:
     return "PENDING" if code == PENDING else Status(code).name
-
-
-def usable(code: int) -> bool:
-    """Whether there is an answer that can be used."""
-    return code in _USABLE
-
-
-def usable_codes(codes: np.ndarray) -> np.ndarray:
-    """For each whether there is an answer that can be used."""
-    return np.isin(codes, _USABLE)
 
 
 @dataclass(frozen=True)
@@ -174,7 +163,7 @@ class StreamSummary:
             self.bounds.add(start, bounds)
         for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
             self.statuses[status_name(int(code))] += int(count)
-        bad = np.flatnonzero(~usable_codes(codes))
+        bad = np.flatnonzero(~usable(codes))
         self.bad_count += len(bad)
         for place in bad[: max(0, _SHOWN - len(self.bad))]:
             self.bad.append({"number": start + int(place), "why": messages[place]})

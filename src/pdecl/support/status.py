@@ -3,6 +3,8 @@
 import enum
 from typing import Any
 
+import numpy as np
+
 
 class Status(enum.IntEnum):
     """How a solve ended. `str(status)` says it in words, `status.advice` what to try next."""
@@ -31,6 +33,11 @@ class Status(enum.IntEnum):
     def failed(self) -> bool:
         """Whether the weights should not be used. Raised as an exception unless `throw=False`."""
         return self > Status.OVERDETERMINED
+
+
+def usable(codes: Any) -> np.ndarray:
+    """For each code whether there is an answer that can be used."""
+    return np.isin(codes, [int(status) for status in Status if not status.failed])
 
 
 class SolveError(RuntimeError):

@@ -144,6 +144,17 @@ class Checkpoints:
         return _Explain(self.folder, step)
 
 
+class NoCheckpoints:
+    """What stands for `Checkpoints` where none are kept."""
+
+    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+        return state, 0, History()
+
+    def save(self, step: int, state: Any, history: History, force: bool = False) -> None: ...
+    def abandon(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class _Explain:
     """Turns whatever Orbax raises when it cannot write into one error that says what is still there."""
 

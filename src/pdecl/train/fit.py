@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from jaxtyping import Array, PRNGKeyArray
 from ..basis import basis as bases
 from ..basis.networks import InSingle
 from ..basis.shared import Shared, may_share
+from ..layer.layer import finite
 from ..layer.solve import complete, require_precision, sizes_of
 from ..layer.solvers import GaussNewton, LinearSolver
 from ..parallel.devices import (
@@ -36,7 +37,7 @@ from ..parallel.devices import (
     split,
 )
 from ..parallel.processes import first, lost
-from ..state.dependence import depends
+from ..state.affine import depends
 from ..state.points import Points
 from ..state.problem import Problem, require_problem
 from ..state.rules import require_count
@@ -44,7 +45,7 @@ from ..support.mistakes import found, require_key
 from ..support.progress import progress_bar
 from ..support.status import SolveError, Status
 from . import loss as losses
-from .checkpoint import Checkpoints
+from .checkpoint import Checkpoints, NoCheckpoints
 from .history import History, metric_steps
 
 Metrics = Callable[[Any], Mapping[str, float]]
@@ -121,47 +122,26 @@ def fit(
     with a `TrainingError` that names φ and the solver's status and holds the state before.
     """
     require_precision(jnp.float64)
-    for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
-        if value not in known:
-            raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
     _require_arguments(problem, basis, optimiser, loss_problem, metrics, checkpoints)
-    for name, count in [("steps", steps), ("batch", batch)]:
-        require_count(f"fit: {name}", count)
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"fit: seconds must be positive; found {seconds!r}.")
-    require_key(key, "fit")
-    if phis is None:
-        _require_law(problem, batch)
-    phis = None if phis is None else problem.check_many(phis)
-    _require_enough(phis, batch)
+    _require_settings(method, mean, steps, batch, seconds, key)
+    phis = _checked(phis, problem, batch)
     if method == "soft":
         _require_sight(problem, basis)
-    parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
-    if not jax.tree.leaves(parameters):
-        raise ValueError(
-            "fit: this basis has no numbers to train: its arrays must be fields of an Equinox module, "
-            f"which a function hides; found {found(basis)}."
-        )
-    # An array of weak type becomes a strong one in the first step, and the second would compile again.
-    parameters = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters)
+    parameters, rest = _split(basis)
     solver = GaussNewton(restarts=0) if solver is None else complete(solver)
-    mesh = None if devices is None else mesh_of(devices, "fit")
-    if mesh is not None:
-        require_all_processes(mesh, "fit")
-        require_even(mesh, batch, "fit")
+    mesh = None if devices is None else _mesh(devices, batch)
     step = make_step(rest, optimiser, solver, method, batch, mean, include_collocation, single, mesh)
     problems = (problem, loss_problem)
 
-    state, done, history = (parameters, optimiser.init(parameters)), 0, History()
-    if checkpoints is not None:
-        settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
-        state, done, history = checkpoints.open(state, settings)
+    settings = {"method": method, "batch": batch, "mean": mean, "key": jr.key_data(key).tolist()}
+    kept = NoCheckpoints() if checkpoints is None else checkpoints
+    state, done, history = kept.open((parameters, optimiser.init(parameters)), settings)
     moments = metric_steps(steps, metrics_count) if metrics is not None else set()
     if mesh is not None:
         state, phis, key = replicated((state, phis, key), mesh)
     whole = lambda: eqx.combine(state[0] if mesh is None else local(state[0]), rest)
 
-    with _training_bar(steps, done, progress and first()) as tell, _closing(checkpoints):
+    with _training_bar(steps, done, progress and first()) as tell, closing(kept):
         clock = _Clock(history)
         for number in range(done, steps):
             if seconds is not None and number and agreed(clock(), mesh) >= seconds:
@@ -169,27 +149,19 @@ def fit(
                 break
             if number in moments:
                 _observe(metrics, whole(), number, history, clock)
-            try:
+            with _company(number, mesh, kept):
                 state, report = step(state, problems, phis, key, number)
-                finite = bool(report.finite)
-            except jax.errors.JaxRuntimeError as error:
-                if mesh is None or jax.process_count() == 1 or "RESOURCE_EXHAUSTED" in str(error):
-                    raise
-                if checkpoints is not None:
-                    checkpoints.abandon()
-                raise lost(error, f"fit: step {number}") from error
-            if not finite:
-                if checkpoints is not None:
-                    checkpoints.save(number, state, history, force=True)
+                well = bool(report.finite)
+            if not well:
+                kept.save(number, state, history, force=True)
                 raise _failure(number, report, whole(), history)
             history.loss.append(float(report.loss))
             history.seconds.append(clock())
             history.compiling = history.compiling or history.seconds[-1]
-            if checkpoints is not None:
-                checkpoints.save(number + 1, state, history)
+            kept.save(number + 1, state, history)
             tell(history)
-        if checkpoints is not None and steps > done:
-            checkpoints.save(steps, state, history, force=True)
+        if steps > done:
+            kept.save(steps, state, history, force=True)
         if moments and not (history.metrics and history.metrics[-1]["step"] == steps):
             _observe(metrics, whole(), steps, history, clock)
     return whole(), history
@@ -224,6 +196,62 @@ def _require_arguments(
         )
 
 
+def _require_settings(
+    method: str, mean: str, steps: int, batch: int, seconds: float | None, key: Any
+) -> None:
+    for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
+        if value not in known:
+            raise ValueError(f"fit: {name} must be one of {', '.join(known)}; found {value!r}.")
+    for name, count in [("steps", steps), ("batch", batch)]:
+        require_count(f"fit: {name}", count)
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"fit: seconds must be positive; found {seconds!r}.")
+    require_key(key, "fit")
+
+
+def _checked(phis: Any, problem: Problem, batch: int) -> Any:
+    """The φ to draw from, as many as a batch; None for those of the distribution."""
+    if phis is None:
+        _require_law(problem, batch)
+        return None
+    phis = problem.check_many(phis)
+    count = jax.tree.leaves(phis)[0].shape[0]
+    if count < batch:
+        raise ValueError(f"fit: {count} φ were given for batches of {batch}; lower batch or give more.")
+    return phis
+
+
+def _split(basis: Any) -> tuple[Any, Any]:
+    """What is trained, and the rest."""
+    parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
+    if not jax.tree.leaves(parameters):
+        raise ValueError(
+            "fit: this basis has no numbers to train: its arrays must be fields of an Equinox module, "
+            f"which a function hides; found {found(basis)}."
+        )
+    # An array of weak type becomes a strong one in the first step, and the second would compile again.
+    return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), parameters), rest
+
+
+def _mesh(devices: Devices, batch: int) -> Mesh:
+    mesh = mesh_of(devices, "fit")
+    require_all_processes(mesh, "fit")
+    require_even(mesh, batch, "fit")
+    return mesh
+
+
+@contextmanager
+def _company(number: int, mesh: Mesh | None, kept: Checkpoints | NoCheckpoints) -> Iterator[None]:
+    """Says of a step that several processes take together whether another one has ended."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if mesh is None or jax.process_count() == 1 or "RESOURCE_EXHAUSTED" in str(error):
+            raise
+        kept.abandon()
+        raise lost(error, f"fit: step {number}") from error
+
+
 def _require_law(problem: Problem, batch: int) -> None:
     """That there are φ to train on, and in a batch different ones."""
     if problem.parameter is None:
@@ -236,7 +264,7 @@ def _require_law(problem: Problem, batch: int) -> None:
             f"fit: the distribution of φ gives the same φ for every key, so the {batch} φ of a batch "
             "are alike. Draw φ with jax.random from the key (numbers of NumPy are drawn once), or pass "
             "batch=1.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -325,9 +353,9 @@ def make_step(
         value, gradient = averaged((value, gradient), mesh)
         updates, new_memory = optimiser.update(gradient, memory, parameters)
         new = (eqx.apply_updates(parameters, updates), new_memory)
-        finite = jnp.isfinite(value) & _is_finite(gradient)
-        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, state)
-        return state, _Report(value, finite, each, codes, phi)
+        well = finite((value, gradient))
+        state = jax.tree.map(lambda new, old: jnp.where(well, new, old), new, state)
+        return state, _Report(value, well, each, codes, phi)
 
     # The problems are arguments: points that they hold would be constants of the program otherwise.
     @eqx.filter_jit
@@ -342,21 +370,11 @@ def make_step(
     )
 
 
-def _is_finite(tree: Any) -> Array:
-    return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
-
-
 def _pick(phis: Any, key: PRNGKeyArray, batch: int, mesh: Mesh | None) -> Any:
     """Different φ of those given."""
     count = jax.tree.leaves(phis)[0].shape[0]
     chosen = share(jr.choice(key, count, (batch,), replace=False), mesh)
     return jax.tree.map(lambda leaf: leaf[chosen], phis)
-
-
-def _require_enough(phis: Any, batch: int) -> None:
-    if phis is not None and jax.tree.leaves(phis)[0].shape[0] < batch:
-        count = jax.tree.leaves(phis)[0].shape[0]
-        raise ValueError(f"fit: {count} φ were given for batches of {batch}; lower batch or give more.")
 
 
 def _join(one: Points, other: Points) -> Points:
@@ -427,7 +445,3 @@ def _failure(number: int, report: _Report, basis: Any, history: History) -> Trai
     return TrainingError(
         status if status.failed else Status.NOT_CONVERGED, at, number, phi, basis, history
     )
-
-
-def _closing(checkpoints: Checkpoints | None) -> Any:
-    return nullcontext() if checkpoints is None else closing(checkpoints)

@@ -17,8 +17,8 @@ from ...state.shapes.smooth import Sides, require_told_apart, smooth_distance, w
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
 from ..basis import Basis, as_basis, require_basis, specialise
+from .layers import inner, name_of
 from .pickling import Pickled
-from .words import inner, name_of
 from .wrappers import Shifted, times
 
 

@@ -12,10 +12,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
 from .field import FieldFeatures
-from .layers import dense, require_counts, require_parts, warn_if_dependent
+from .layers import dense, name_of, require_counts, require_parts, warn_if_dependent
 from .pickling import Pickled
 from .spectral import Full, Separable
-from .words import name_of
 
 
 class FNO(Summarised, Pickled, eqx.Module):

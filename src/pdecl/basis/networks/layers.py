@@ -1,4 +1,4 @@
-"""What the networks share: dense layers with chosen scales, and checks of their sizes."""
+"""What the networks share: dense layers with chosen scales, checks of sizes, words for summaries."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from ...state.points import is_concrete
 from ...state.problem import require_problem
 from ...state.rules import require_count
 from ...support.mistakes import ask, found, require_key
+from ...support.summary import Summarised, Summary
 
 _KINKED = (jax.nn.relu, jax.nn.relu6, jax.nn.leaky_relu)
 
@@ -83,3 +84,25 @@ def warn_if_dependent(network: str, size: int, width: int) -> None:
             f"{width + 1} dimensions; raise width to {size - 1} or lower size.",
             stacklevel=3,
         )
+
+
+def functions(kind: str, outputs: Any, unknowns: tuple[str, ...]) -> str:
+    """A title: "MLP: 64 functions for each of u, v"."""
+    each = f" for each of {', '.join(unknowns)}" if len(unknowns) > 1 else f" for {unknowns[0]}"
+    return f"{kind}: {outputs // len(unknowns):,} functions{each}"
+
+
+def dense_layers(layers: Sequence[eqx.nn.Linear], activation: Any = None) -> str:
+    """Their widths, "2 → 64 → 64", and what is between them."""
+    widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
+    between = "" if activation is None else f", {name_of(activation)}"
+    return " → ".join(map(str, widths)) + between
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or str(function)
+
+
+def inner(basis: Any) -> Summary | str:
+    """A basis within another, in a summary."""
+    return basis.summary() if isinstance(basis, Summarised) else found(basis)

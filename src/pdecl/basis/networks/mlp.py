@@ -12,9 +12,17 @@ from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
 from ..basis import Basis
 from .features import Features, Scaled, count
-from .layers import dense, require_counts, require_parts, stack, warn_if_dependent
+from .layers import (
+    dense,
+    dense_layers,
+    functions,
+    name_of,
+    require_counts,
+    require_parts,
+    stack,
+    warn_if_dependent,
+)
 from .pickling import Pickled
-from .words import dense_layers, functions, name_of
 
 
 class MLP(Summarised, Pickled, Basis):

@@ -13,9 +13,8 @@ from ...support.summary import Summarised, Summary, parameters
 from ..basis import Basis
 from .encoder import Encoder
 from .features import Features
-from .layers import dense, require_counts, require_parts
+from .layers import dense, dense_layers, functions, name_of, require_counts, require_parts
 from .mlp import MLP, by_unknown
-from .words import dense_layers, functions, name_of
 
 
 class Modulated(Summarised, Basis):

@@ -12,7 +12,7 @@ from ...support.mistakes import found
 from ...support.summary import Summarised, Summary
 from .field import FieldFeatures
 from .fno import FNO
-from .words import inner
+from .layers import inner
 
 
 class Products(Summarised, eqx.Module):

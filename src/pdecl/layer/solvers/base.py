@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..gram import Operator
 from ..implicit import constant
+from . import triangular
+from .triangular import Triangular
 
 
 class Effort(NamedTuple):
@@ -46,24 +48,20 @@ class LinearSolver(eqx.Module):
 
 
 class DirectSolver(LinearSolver):
-    """A solver with a factorisation H = KᵀK, whose solutions are refined against the rows themselves."""
+    """A solver with a triangular factor K, H = KᵀK, whose solutions are refined against the rows."""
 
-    refinements: eqx.AbstractVar[int]
+    ridge: float | None = None
+    refinements: int = 1
     direct = True
 
     @abc.abstractmethod
-    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        """K⁻ᵀ f, for a vector or for the columns of a matrix."""
+    def prepare(self, gram: Operator) -> Triangular: ...
 
-    @abc.abstractmethod
-    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        """K⁻¹ f, for a vector or for the columns of a matrix."""
-
-    def once(self, prepared: Any, f: Float[Array, " N"]) -> Float[Array, " N"]:
+    def once(self, prepared: Triangular, f: Float[Array, " N"]) -> Float[Array, " N"]:
         """H⁻¹ f from the factorisation, as accurate as that is."""
-        return self.up(prepared, self.down(prepared, f))
+        return triangular.up(prepared, triangular.down(prepared, f))
 
-    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: Triangular, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         x = self.once(prepared, f)
         for _ in range(self.refinements):
             x = x + self.once(prepared, f - gram.mv(x))

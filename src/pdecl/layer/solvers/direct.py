@@ -1,9 +1,5 @@
 """Solvers that factorise: by Cholesky, the default, or QR of the rows."""
 
-from typing import Any
-
-from jaxtyping import Array, Float
-
 from .. import lapack
 from ..gram import Operator
 from . import triangular
@@ -21,17 +17,8 @@ class Cholesky(DirectSolver):
     - `refinements`: how often a solution is corrected.
     """
 
-    ridge: float | None = None
-    refinements: int = 1
-
     def prepare(self, gram: Operator) -> triangular.Triangular:
         return triangular.factorise(gram.lower())
-
-    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return triangular.down(prepared, f)
-
-    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return triangular.up(prepared, f)
 
 
 class QR(DirectSolver):
@@ -39,16 +26,8 @@ class QR(DirectSolver):
 
     The condition number is not squared in the factorisation, so that nearly dependent functions need
     less of a ridge. For the CPU and for checking: a batch of QR factorisations is slow on a GPU.
+    Arguments are those of `Cholesky`.
     """
-
-    ridge: float | None = None
-    refinements: int = 1
 
     def prepare(self, gram: Operator) -> triangular.Triangular:
         return triangular.split(lapack.triangle(gram.root().as_matrix()).T)[0]
-
-    def down(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return triangular.down(prepared, f)
-
-    def up(self, prepared: Any, f: Float[Array, "N ..."]) -> Float[Array, "N ..."]:
-        return triangular.up(prepared, f)

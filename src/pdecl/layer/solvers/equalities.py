@@ -96,14 +96,14 @@ def schur(
 ) -> Callable:
     """(f, g) ↦ (x, y) by a factorisation of the Schur complement S = C H⁻¹ Cᵀ = WᵀW, W = K⁻ᵀCᵀ."""
     prepared = solver.prepare(gram)
-    W = one_by_one(solver.down)(prepared, written_out(rows).as_matrix().T)
+    W = one_by_one(triangular.down)(prepared, written_out(rows).as_matrix().T)
     soft = precision_of(W.dtype).regularisation
     factor = triangular.factorise(lower_product(W, W) + soft * jnp.eye(W.shape[1], dtype=W.dtype))
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
-        h = solver.down(prepared, f)
+        h = triangular.down(prepared, f)
         y = triangular.up(factor, triangular.down(factor, h @ W - g))
-        return (solver.up(prepared, h - W @ y), y), exact()
+        return (triangular.up(prepared, h - W @ y), y), exact()
 
     def refine(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
         (x, y), effort = solve(f, g)

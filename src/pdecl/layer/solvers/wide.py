@@ -7,15 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..batching import anywhere
 from ..gram import Dual, scale_columns, transposed
 from ..implicit import constant
 from ..precision import precision_of
 from ..system import Model
-from . import nearly_square
 from .base import Effort, LinearSolver, combine_efforts, exact, inverse_of, settle, unrefined
-from .direct import Cholesky
-from .nearly_square import NearlySquare
 
 
 def wide_fit(
@@ -46,14 +42,7 @@ def wide_enforce(
     half = scale_columns(model.C, columns)
     target = half.mv(start / columns) - model.c
     gram = Dual(half, jnp.full_like(target, size))
-    by_iterations = lambda: _by_iterations(gram, target, solver)
-    if isinstance(solver, Cholesky) and nearly_square.pays(half):
-        lu, bare = NearlySquare(), Dual(half, jnp.zeros_like(target))
-        factors = lu.prepare(constant(gram))
-        by_factors = lambda: settle(lu, factors, bare, target, lambda y: target - bare.mv(y))
-        y, total = jax.lax.cond(anywhere(~factors.serve), by_iterations, by_factors)
-    else:
-        y, total = by_iterations()
+    y, total = _by_iterations(gram, target, solver)
     return columns * transposed(half, y) - start, -y * size, total
 
 

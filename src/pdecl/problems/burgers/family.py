@@ -19,6 +19,7 @@ from ...layer.solution import Solution
 from ...state.condition import Fit
 from ...state.domain import Box
 from ...state.problem import Problem
+from ...state.rules import require_count
 from . import cole_hopf, presets, reference
 from .bound import NORM, burgers_bound
 from .interpolant import coefficients, initial
@@ -98,7 +99,7 @@ class Burgers(Family):
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
         """u₀ number start … start + count − 1 of a seed; the same on every machine."""
-        checks.require_count(count)
+        require_count("count", count)
         noise = normals_of(seed, range(start, start + count), (2, self.modes))
         return np.asarray(self._initial_values(noise))
 

@@ -20,6 +20,7 @@ from ...layer.solution import Solution
 from ...state.condition import Condition, Fit
 from ...state.domain import Box
 from ...state.problem import Problem
+from ...state.rules import require_count
 from . import presets, reference
 from .bound import NORM, convection_bound
 from .carried import Carried
@@ -112,7 +113,7 @@ class Convection(Family):
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
         """β number start … start + count − 1 of a seed; the same on every machine."""
-        checks.require_count(count)
+        require_count("count", count)
         shape = (2, squared_exponential_modes(self.length))
         return np.asarray(self._speeds(normals_of(seed, range(start, start + count), shape)))
 

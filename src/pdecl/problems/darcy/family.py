@@ -17,6 +17,7 @@ from ...family.noise import normals
 from ...family.preset import Preset
 from ...layer.solution import Solution
 from ...state.problem import Problem
+from ...state.rules import require_count
 from . import presets, reference, statement
 from .bound import NORM, darcy_bound
 from .conjugate_gradients import by_conjugate_gradients
@@ -78,7 +79,7 @@ class Darcy(Family):
 
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count grid grid"]:
         """ν number start … start + count − 1 of a seed; the same on every machine."""
-        checks.require_count(count)
+        require_count("count", count)
         shape = (self.grid, self.grid)
         one = lambda k: self._two_materials(normals(seed, start + k, shape))
         with ThreadPoolExecutor() as threads:  # the generator and the transform let other threads run

@@ -341,6 +341,10 @@ def measure_by_divergence(shape: "Shape") -> float | None:
     """∫ 1 = (1/d) ∮ x·n, or the sum of what formulas give; None where neither is known."""
     boundary = shape.traced
     leaves = boundary.classify.leaves
+    exact = [leaf.exact for leaf in leaves]
+    if boundary.whole and None not in exact:
+        signs = {piece.leaf: piece.sign for piece in boundary.pieces}
+        return float(sum(sign * (exact[i] or 0.0) for i, sign in signs.items()))
     if shape.dim == 2:
         total = 0.0
         for piece in boundary.pieces:
@@ -349,10 +353,6 @@ def measure_by_divergence(shape: "Shape") -> float | None:
             x, normal, jacobian = piece.patch.at(s)
             total += piece.sign * float(share @ (jacobian * np.sum(x * normal, axis=1))) / 2
         return total
-    exact = [leaf.exact for leaf in leaves]
-    if boundary.whole and None not in exact:
-        signs = {piece.leaf: piece.sign for piece in boundary.pieces}
-        return float(sum(sign * (exact[i] or 0.0) for i, sign in signs.items()))
     if shape.dim > 3:
         return None
     pool = boundary.pool(2000)

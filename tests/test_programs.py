@@ -164,7 +164,8 @@ def programs_of(tmp_path):
 
 @pytest.mark.parametrize("optimiser", ["adam", "muon"])
 def test_a_step_of_training(optimiser, programs_of):
-    problem = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["equalities and fit"], parameter=lambda key: PHI)
+    law = lambda key: jax.tree.map(lambda x: x + 0.1 * jr.uniform(key), PHI)
+    problem = pdecl.Problem(pdecl.Box(x=(0, 1)), KINDS["equalities and fit"], law)
     basis = pdecl.nn.MLP(problem, size=N, width=8, depth=1, key=jr.key(0))
     steps = {"adam": optax.adam(1e-3), "muon": optax.contrib.muon(1e-3)}[optimiser]
     texts = programs_of(lambda: pdecl.fit(problem, basis, steps, steps=1, batch=BATCH, key=jr.key(1)))

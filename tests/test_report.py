@@ -275,7 +275,7 @@ def test_infinite_errors_are_counted_and_not_drawn(tmp_path):
     assert "1 solve gave no finite error" in text
     assert "∞%" in text
     assert "there is no soft run of burgers with preset quick" in text
-    assert "no hard and soft runs of one problem and preset" in text
+    assert "no hard and soft runs of one preset to compare" in text
 
 
 def test_exact_solutions_are_the_references():

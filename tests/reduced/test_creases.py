@@ -64,7 +64,7 @@ def test_with_all_functions_on_all_points_it_is_the_layer(snapshots, trained, fr
 
 def test_fewer_functions_cost_what_is_stated(solver, trained, fresh):
     assert (solver.functions, solver.functions_offline, solver.rows) == (16, 24, 32)
-    assert solver.core.crease.finder.plan.size == 12
+    assert solver.core.form.finder.plan.size == 12
     full = np.asarray(trained.solve(fresh, throw=False)(solver.at))
     errors = relative_l2(np.asarray(solver(fresh).values), full)
     assert 1e-9 < solver.error.mean < 0.2
@@ -103,7 +103,7 @@ def test_gradients_go_through_the_front(solver, fresh):
 
 def test_single_precision_steps_give_the_same_answers(solver, fresh):
     low = lambda core: replace(core, rules=replace(core.rules, steps="float32"))
-    crease = solver.core.crease
+    crease = solver.core.form
     core = replace(low(solver.core), form=replace(crease, finder=low(crease.finder)))
     found = replace(solver, core=core)(fresh, residual_limit=None)
     expected = np.asarray(solver(fresh).values)

@@ -22,7 +22,7 @@ def flow(w, z, phi):
     laplacian = lambda *by: psi.d("x", "x", *by) + psi.d("y", "y", *by)
     spin = carried(laplacian("x"), laplacian("y"))
     return (
-        laplacian("x", "x") + laplacian("y", "y") - phi["Ra"] * T.d("x") - spin / phi["Pr"],
+        (laplacian("x", "x") + laplacian("y", "y") - spin / phi["Pr"]) / phi["Ra"] - T.d("x"),
         T.d("x", "x") + T.d("y", "y") - carried(T.d("x"), T.d("y")),
     )
 

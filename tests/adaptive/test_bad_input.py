@@ -154,3 +154,14 @@ def test_no_evaluation_inside_jit():
     solution = pdecl.solve(problem, tolerance=1e-3)
     with pytest.raises(TypeError, match="evaluated by NumPy"):
         jax.jit(solution)(jnp.ones((1, 1)))
+
+
+@pytest.mark.parametrize(("lid", "said"), [(1.0, "x = 0 and y = 1 meet: u is 0 and 1 there"), (0.0, "")])
+def test_corners_that_disagree_are_named(lid, said):
+    box = pdecl.Box(x=(0, 1), y=(0, 1))
+    laplace = pdecl.Fit(lambda u, z, phi: u.d("x", "x") + u.d("y", "y"), on=box.interior)
+    sides = pdecl.Fit(lambda u, z, phi: u(), on=box.faces("x"))
+    ends = pdecl.Fit(lambda u, z, phi: 2 * u() - 2 * lid * z.y, on=box.faces("y"))
+    problem = pdecl.Problem(box, [laplace, sides, ends])
+    message = pdecl.solve(problem, tolerance=0.1, throw=False).message
+    assert (said in message) if said else message == ""

@@ -15,6 +15,7 @@ from ..support.status import SolveError, Status
 from .answer import Adaptive, Piece
 from .cells.levels import Levels as CellLevels
 from .cells.marching import ByDegree, Marches
+from .corners import disagreement
 from .effort import Effort, Stop
 from .levels import Levels
 from .marching import March
@@ -79,6 +80,7 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, chec
         solution = _by_marches(equations, tolerance, effort)
     if checked and not _ended_early(solution):
         _status(solution, relative_residuals(solution, equations))
+        solution.message = f"{solution.message} {disagreement(solution, equations)}".strip()
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
     return solution

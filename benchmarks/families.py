@@ -240,7 +240,9 @@ def diffusion_sorption() -> Case:
     rivals = (
         Rival(words, all_of(one), (25, 50, 100, 200, 400, 800, 1600, 3200)),
         Rival(
-            "collocation at Chebyshev points, LSODA", all_of(collocated), (12, 16, 24, 32, 48, 64, 96)
+            "collocation at Chebyshev points, LSODA",
+            each(collocated, "speed", "bend", "current"),
+            (12, 16, 24, 32, 48, 64, 96),
         ),
     )
     return Case("diffusion–sorption", lines, rivals, (3e-3, None))
@@ -482,25 +484,81 @@ def particle() -> Case:
         values = np.vstack([found[:1], found, [ends]])
         return scipy.interpolate.CubicSpline(x, values)(lines[0])
 
-    def all_of(one: Callable[..., np.ndarray]) -> Method:
-        def method(phis: Any, level: int, last: bool) -> np.ndarray:
-            each = zip(phis["speed"], phis["bend"], phis["current"], strict=True)
-            found = np.stack([one(*phi, level) for phi in each])
-            return found[:, :, -1] if last else found
+    rivals = (
+        Rival(
+            "collocation at Chebyshev points, LSODA",
+            each(collocated, "speed", "bend", "current"), (4, 5, 6, 8, 10, 12, 14, 16, 20),
+        ),
+        Rival(
+            "finite volumes of second order, LSODA with banded Jacobian",
+            each(volumes, "speed", "bend", "current"), (25, 50, 100, 200, 400, 800),
+        ),
+    )  # fmt: skip
+    return Case("a battery's grain", lines, rivals, (1e-4, None))
 
-        return method
+
+def infiltration() -> Case:
+    lines = (np.linspace(0, 1, 51), np.linspace(0, 1, 41))
+    rain = lambda t: 0.9 - 0.8 * np.exp(-50 * t)
+
+    def marched(rate: Callable[..., np.ndarray], n: int, tight: float, **more: Any) -> Any:
+        return scipy.integrate.solve_ivp(
+            rate, (0, 1), np.full(n, 0.1), "LSODA", t_eval=lines[1], rtol=tight, atol=tight, **more
+        ).y
+
+    def collocated(speed: float, bend: float, gravity: float, level: int) -> np.ndarray:
+        _, D, to = chebyshev_nodes(level)
+        first, second = D[1], D[2]
+        below = -first[-1, :-1] / first[-1, -1]  # w_z = 0 there
+
+        def whole(t: float, w: np.ndarray) -> np.ndarray:
+            above = np.concatenate([[rain(t)], w])
+            return np.append(above, below @ above)
+
+        def rate(t: float, w: np.ndarray) -> np.ndarray:
+            w = whole(t, w)
+            slope = first @ w
+            spread = speed * np.exp(bend * w) * (second @ w + bend * slope**2)
+            return (spread - 2 * gravity * w * slope)[1:-1]
+
+        found = marched(rate, level - 1, max(1e-11, 10 ** -(2 + level / 4)))
+        full = np.stack([whole(t, w) for t, w in zip(lines[1], found.T, strict=True)], axis=1)
+        return chebyshev.chebvander(2 * lines[0] - 1, level) @ to @ full
+
+    def differences(speed: float, bend: float, gravity: float, level: int) -> np.ndarray:
+        def rate(t: float, w: np.ndarray) -> np.ndarray:
+            w = np.concatenate([[rain(t)], w, w[-2:-1]])
+            middle = (w[1:] + w[:-1]) / 2
+            flux = gravity * middle**2 - speed * np.exp(bend * middle) * np.diff(w) * level
+            flux[-1] = 2 * gravity * w[-2] ** 2 - flux[-2]  # w_z = 0 there, half way between both
+            return -np.diff(flux) * level
+
+        found = marched(rate, level, max(1e-10, 0.01 / level**2), lband=1, uband=2)
+        values = np.vstack([rain(lines[1]), found])
+        return scipy.interpolate.CubicSpline(np.linspace(0, 1, level + 1), values)(lines[0])
 
     rivals = (
         Rival(
             "collocation at Chebyshev points, LSODA",
-            all_of(collocated), (4, 5, 6, 8, 10, 12, 14, 16, 20),
+            each(collocated, "speed", "bend", "gravity"), (8, 10, 12, 14, 16, 20, 24, 28, 32, 40),
         ),
         Rival(
-            "finite volumes of second order, LSODA with banded Jacobian",
-            all_of(volumes), (25, 50, 100, 200, 400, 800),
+            "finite differences of second order, LSODA with banded Jacobian",
+            each(differences, "speed", "bend", "gravity"), (25, 50, 100, 200, 400, 800),
         ),
     )  # fmt: skip
-    return Case("a battery's grain", lines, rivals, (1e-4, None))
+    return Case("rain in a soil", lines, rivals, (1e-4, None))
+
+
+def each(one: Callable[..., np.ndarray], *names: str) -> Method:
+    """A method that takes the φ of a batch one by one."""
+
+    def method(phis: Any, level: int, last: bool) -> np.ndarray:
+        batch = zip(*(phis[name] for name in names), strict=True)
+        found = np.stack([one(*phi, level) for phi in batch])
+        return found[:, :, -1] if last else found
+
+    return method
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -515,6 +573,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "bratu": bratu,
     "natural_convection": natural_convection,
     "particle": particle,
+    "infiltration": infiltration,
 }
 
 

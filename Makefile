@@ -19,13 +19,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: $(PROBLEMS:%=demo/runs/%/evaluation.json) demo/runs/my_heat/evaluation.json ## solve unseen φ of the paper's problems and of one from a file, write a page: two minutes
+demo: $(PROBLEMS:%=demo/runs/%/evaluation.json) demo/runs/my_heat/evaluation.json ## solve unseen φ of the paper's problems and of one from a file, write a page: under three minutes
 	@$(BIN)/pdecl report demo/runs --kept results --no-studies --out demo/report
 	@echo "Open demo/report/index.html in a browser: errors beside the paper's, pictures, and what is known without a reference."
 	@echo "Your own PDE: copy examples/my_heat.py, change its equation, then $(BIN)/pdecl train FILE.py and pdecl solve."
 	@echo "To read on: make docs, then open site/index.html; python examples/gallery.py --help runs its examples."
 
-# Of the 50 test φ as many as fit into two minutes: Darcy's have 421 × 421 nodes and take seconds each, and
+# Of the 50 test φ as many as fit into the time (most of it is compilation): Darcy's have 421 × 421 nodes and take seconds each, and
 # convection's functions see φ, so that the network runs for each.
 demo/runs/darcy/evaluation.json: COUNT := --count 2
 demo/runs/convection/evaluation.json: COUNT := --count 6

@@ -7,7 +7,7 @@ is a `Basis`; `specialise`, which everything goes through, makes one of anything
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -206,8 +206,26 @@ def combine(
 
     # A chunk of points at a time, recomputed when differentiated: no array of n×N at any moment.
     at_point = jax.checkpoint(lambda x: derivatives(total, x, wanted))
-    found = jax.lax.map(at_point, coords, batch_size=_CHUNK)
+    found = in_chunks(at_point, coords, _CHUNK)
     return {(name, axes): found[axes][name] for axes in wanted for name in unknowns}
+
+
+def in_chunks(at_point: Callable[..., Any], coords: Float[Array, "n d"], most: int) -> Any:
+    """A function of one point at all points, no more than so many at a time.
+
+    All chunks are of one size, the last one filled up: a rest by itself (the `batch_size` of
+    `jax.lax.map`) would put the function into the program twice, and it is most of what is compiled.
+    """
+    n, together = len(coords), jax.vmap(at_point)
+    chunks = -(-n // most)
+    if chunks <= 1:
+        return together(coords)
+    size = -(-n // chunks)
+    filled = jnp.concatenate(
+        [coords, jnp.broadcast_to(coords[-1], (chunks * size - n, coords.shape[1]))]
+    )
+    found = jax.lax.map(together, filled.reshape(chunks, size, -1))
+    return jax.tree.map(lambda values: values.reshape(chunks * size, *values.shape[2:])[:n], found)
 
 
 def offsets(

@@ -11,7 +11,7 @@ from numpy.polynomial import legendre
 from ...state.jet import Axes
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary
-from ..basis import Basis
+from ..basis import Basis, in_chunks
 
 _AT_ONCE = 256  # points
 
@@ -63,7 +63,7 @@ class Modes(Summarised, Basis):
 
     def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
         at = lambda x: {axes: self._at(x, axes) for axes in wanted}
-        found = jax.lax.map(at, coords, batch_size=_AT_ONCE)
+        found = in_chunks(at, coords, _AT_ONCE)
         alone = len(self.coefficients) == 1
         return {axes: next(iter(out.values())) if alone else out for axes, out in found.items()}
 

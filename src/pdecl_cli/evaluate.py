@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Cache, Json, Model, Nodes, Problem, TestCount, explaining, print_json, print_rows
+from .common import (
+    Bound,
+    Cache,
+    Json,
+    Model,
+    Nodes,
+    Problem,
+    TestCount,
+    explaining,
+    print_json,
+    print_rows,
+)
 from .interrupt import resumes
 
 
@@ -20,9 +31,7 @@ def evaluate(
     truth: Annotated[
         bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
     ] = False,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
-    ] = False,
+    bound: Bound = False,
     source: Annotated[
         Path | None,
         typer.Option("--from", help="φ and solutions of this file, in place of the test split."),

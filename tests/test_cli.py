@@ -60,7 +60,7 @@ def test_help_teaches():
 )
 def test_flags_of_the_compiler_are_those_that_its_version_knows(monkeypatch, jaxlib, before, after):
     monkeypatch.setenv("XLA_FLAGS", before)
-    monkeypatch.setattr("pdecl_cli.version", lambda name: jaxlib)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: jaxlib)
     found = []
     pdecl_cli.configured(lambda: found.append(os.environ["XLA_FLAGS"]))()
     assert found == [after]

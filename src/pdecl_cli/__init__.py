@@ -10,7 +10,6 @@ import inspect
 import os
 import re
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 from .compile import compile
@@ -41,6 +40,8 @@ _SOONER = "--xla_cpu_use_fusion_emitters"
 def configured(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
+        from importlib.metadata import version
+
         flags = os.environ.get("XLA_FLAGS", "")
         # A flag that an XLA does not know ends the process, so only where it has been tried.
         if version("jaxlib").startswith("0.10.") and _SOONER not in flags:

@@ -26,8 +26,7 @@ import pdecl
 from pdecl.family import SPLITS, Family
 from pdecl.family.bound import bound
 from pdecl.family.experiment import solver_of, stated
-from pdecl.family.fields import neumann_field
-from pdecl.family.noise import normals
+from pdecl.family.fields import neumann_field, normals
 from pdecl.family.trained import Trained, as_fields
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.convection import speed

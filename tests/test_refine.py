@@ -12,8 +12,7 @@ import pdecl
 from pdecl.error import refine as refining
 from pdecl.error.refine import NodalBasis, RefinedBy, at_nodes, refine
 from pdecl.family.bound import bound
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.problems import Burgers, Convection
 from pdecl.problems.burgers.waves import Waves
 from pdecl.problems.convection.carried import Carried

@@ -13,8 +13,7 @@ from matplotlib.image import imread
 
 from pdecl import report
 from pdecl.family import named
-from pdecl.family.experiment import Experiment, basis_of, family_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import Experiment, basis_of, family_of, preset
 from pdecl.family.trained import Trained
 from pdecl.reduced.pod import leading_modes
 from pdecl.report import learned, results, studies

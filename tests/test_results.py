@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdecl.family.presets import preset
+from pdecl.family.experiment import preset
 from pdecl.report import results
 from pdecl.report.runs import Run
 from pdecl.report.summary import Moment, Race, Spread, races, rows

@@ -128,7 +128,7 @@ def train(
         return
     with together(distributed, lambda: {"the problem": _stated(problem)}), explaining():
         from pdecl.family import resolve
-        from pdecl.family.presets import preset
+        from pdecl.family.experiment import preset
         from pdecl.parallel.processes import launched
         from pdecl.reduced.train import why_not
         from pdecl.report.runs import folder_name, train_reduced

@@ -5,8 +5,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from pdecl.family.experiment import basis_of, loss_problem_of, problem_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, loss_problem_of, preset, problem_of
 from pdecl.state.rules import Nodes
 
 

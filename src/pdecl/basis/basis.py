@@ -69,10 +69,29 @@ class Basis(eqx.Module):
         return jax.vmap(lambda x: derivatives(lambda y: self(y, phi), x, wanted))(coords)
 
 
+def forwarded(name: str, inner: str = "inner") -> Any:
+    """A member of a basis that is the one of another, which it has in a field."""
+    return property(lambda self: getattr(as_basis(getattr(self, inner)), name))
+
+
+class Wrapper(Basis):
+    """A basis made of another, with as many functions."""
+
+    inner: Any
+    count = forwarded("count")
+
+    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+        return self.at(phi)(x, phi)
+
+
 class Plain(Basis):
     """A callable of the user's own, or a module with any of the members of a `Basis`."""
 
     function: Any
+    offset, weights, on_lattice, contract, times = (
+        property(lambda self, name=name: getattr(self.function, name, None))
+        for name in ("offset", "weights", "on_lattice", "contract", "times")
+    )
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.function(x, phi)
@@ -87,26 +106,6 @@ class Plain(Basis):
     @property
     def pointwise(self) -> bool:
         return not hasattr(self.function, "jets")
-
-    @property
-    def offset(self) -> Any:
-        return getattr(self.function, "offset", None)
-
-    @property
-    def weights(self) -> Any:
-        return getattr(self.function, "weights", None)
-
-    @property
-    def on_lattice(self) -> Any:
-        return getattr(self.function, "on_lattice", None)
-
-    @property
-    def contract(self) -> Any:
-        return getattr(self.function, "contract", None)
-
-    @property
-    def times(self) -> Any:
-        return getattr(self.function, "times", None)
 
 
 def as_basis(basis: Any) -> Basis:

@@ -42,6 +42,7 @@ class Creased(Summarised, bases.Basis):
     front: Problem
     log_blur: Float[Array, ""]
     along: int = eqx.field(static=True)
+    count = bases.forwarded("count", "basis")
 
     def __init__(self, basis: Any, front: Problem, along: int, blur: float = 0.003):
         bases.require_basis(basis, "Creased: `basis`")
@@ -67,10 +68,6 @@ class Creased(Summarised, bases.Basis):
         ]
         return Summary("Creased", rows)
 
-    @property
-    def count(self) -> int | None:
-        return bases.as_basis(self.basis).count
-
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.at(phi)(x, phi)
 
@@ -85,20 +82,15 @@ class Creased(Summarised, bases.Basis):
         return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
 
 
-class Folded(bases.Basis):
+class Folded(bases.Wrapper):
     """The functions for one φ, with the weights of its front."""
 
-    smooth: Any
     front: Float[Array, " N"]
     blur: Float[Array, ""]
     along: int = eqx.field(static=True)
 
-    @property
-    def count(self) -> int | None:
-        return self.smooth.count
-
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return jax.tree.map(self._fold, self.smooth(x, phi))
+        return jax.tree.map(self._fold, self.inner(x, phi))
 
     def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:
         s, w = functions @ self.front.astype(functions.dtype), self.blur.astype(functions.dtype)

@@ -22,9 +22,8 @@ from ..support.files import replacing
 from ..support.progress import counting_bar
 from . import curves, fields, front, learned, words
 from . import studies as computing
-from .collect import collect, plain
 from .page import Exhibit, Section, Table, page
-from .results import RACE, overview, race_lines
+from .results import RACE, collect, overview, plain, race_lines
 from .runs import Run
 from .studies import Effort
 from .summary import METHODS, Result, presets, problems, rows, select

@@ -7,7 +7,6 @@ Matplotlib, meshio and xarray are imported when they are used.
 import base64
 import io
 from collections.abc import Mapping
-from itertools import permutations
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ from .domain import Region
 from .points import Points
 from .rules import Uniform, tensor
 from .shapes.domain import Domain, ShapeRegion
+from .shapes.level import facets_of, onto_level, simplices_of
 from .shapes.moving import MovingDomain
 
 _ASIDE = 120  # points along each side of a slice
@@ -236,7 +236,7 @@ def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, floa
     fields = _fields(solution, coords)
     for (one,), name in zip(axes, names, strict=True):
         values = fields[name]
-        triangles = _level_triangles(coords[:, shown], cells, values, level)
+        triangles = facets_of(coords[:, shown][cells], values[cells] - level)
         if not len(triangles):
             least, most = np.nanmin(values), np.nanmax(values)
             raise ValueError(f"plot: {name} is {level:g} nowhere; it is from {least:.3g} to {most:.3g}.")
@@ -252,26 +252,6 @@ def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, floa
     shown = [axis for axis in _space(domain) if axis not in held]
     ends = {axis: high for axis, (_, high) in enumerate(domain.bounds)}
     return shown, {axis: x for axis, x in (ends | held).items() if axis not in shown}
-
-
-def _level_triangles(x: np.ndarray, cells: np.ndarray, values: np.ndarray, level: float) -> np.ndarray:
-    """Triangles (m, 3, 3) of the surface at a level of what is linear in each tetrahedron."""
-    above = values[cells] > level
-    count = above.sum(axis=1)
-    # Corners of each tetrahedron, those on the side of fewer first.
-    fewer = np.where((count == 3)[:, None], ~above, above)
-    ordered = np.take_along_axis(cells, np.argsort(~fewer, axis=1, kind="stable"), axis=1)
-
-    def between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        share = (level - values[a]) / (values[b] - values[a])
-        return x[a] + share[:, None] * (x[b] - x[a])
-
-    a, b, c, d = ordered[(count == 1) | (count == 3)].T
-    single = np.stack([between(a, b), between(a, c), between(a, d)], axis=1)
-    a, b, c, d = ordered[count == 2].T
-    corners = [between(a, c), between(a, d), between(b, d), between(b, c)]
-    halves = [np.stack([corners[i] for i in three], axis=1) for three in ((0, 1, 2), (0, 2, 3))]
-    return np.concatenate([single, *halves])
 
 
 def _draw_surface(ax: Any, domain: Any, shown: list[int], triangles: np.ndarray) -> None:
@@ -420,17 +400,9 @@ def _mesh(
         distance = lambda x: np.asarray(domain.shape.distance(placed(x)[:, : domain.shape.dim]))
         d = distance(x)
         near = (d > -0.3 * h) & (d < 1.2 * h)
-        x[near] = _onto(distance, x[near], h)
+        x[near] = onto_level(distance, x[near], h, steps=6)[0]
         keep = distance(x) <= 1e-7 * domain.shape.size
-    index = np.arange(len(x)).reshape(number + 1)
-    found = []
-    for order in permutations(range(dim)):
-        at = [np.zeros(dim, int)]
-        for axis in order:
-            at.append(at[-1] + np.eye(dim, dtype=int)[axis])
-        parts = [tuple(slice(i, n + i) for i, n in zip(a, number, strict=True)) for a in at]
-        found.append(np.stack([index[part].ravel() for part in parts], 1))
-    simplices = np.concatenate(found)
+    simplices = simplices_of(tuple(number + 1))
     simplices = simplices[keep[simplices].all(axis=1)]
     volume = np.abs(np.linalg.det(x[simplices[:, 1:]] - x[simplices[:, :1]]))
     simplices = simplices[volume > 1e-3 * h**dim]
@@ -438,13 +410,3 @@ def _mesh(
         simplices = simplices[distance(x[simplices].mean(axis=1)) < 1e-3 * h]
     used, simplices = np.unique(simplices, return_inverse=True)
     return placed(x[used]), simplices.reshape(-1, dim + 1)
-
-
-def _onto(distance: Any, x: np.ndarray, h: float) -> np.ndarray:
-    """Points moved onto the zero level of a signed distance."""
-    step = 1e-6 * h
-    for _ in range(6):
-        ways = step * np.eye(x.shape[1])
-        slope = np.stack([(distance(x + e) - distance(x - e)) / (2 * step) for e in ways], 1)
-        x = x - (distance(x) / np.maximum(np.sum(slope**2, axis=1), 0.1))[:, None] * slope
-    return x

@@ -10,12 +10,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
-from ..basis import Basis
+from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder, Standard
 from .features import Features, Scaled, count
-from .layers import dense, dense_layers, functions, name_of, require_counts, require_parts, stack
+from .layers import (
+    Pickled,
+    dense,
+    dense_layers,
+    functions,
+    name_of,
+    require_counts,
+    require_parts,
+    stack,
+)
 from .mlp import MLP, by_unknown
-from .pickling import Pickled
 
 
 class DeepONet(Summarised, Basis):
@@ -31,6 +39,7 @@ class DeepONet(Summarised, Basis):
 
     trunk: MLP
     branch: Encoder
+    count = forwarded("count", "trunk")
 
     def __init__(
         self,
@@ -64,10 +73,6 @@ class DeepONet(Summarised, Basis):
             ("parameters", parameters(self)),
         ]
         return Summary(functions("DeepONet", trunk.layers[-1].out_features, trunk.unknowns), rows)
-
-    @property
-    def count(self) -> int | None:
-        return self.trunk.count
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.trunk(x)
@@ -144,19 +149,15 @@ class GatedDeepONet(Summarised, Pickled, Basis):
         return Met(self, self.activation(self.code_phi(phi)), self.activation(self.branch[0](phi)))
 
 
-class Met(Basis):
+class Met(Wrapper):
     """A gated DeepONet that has read one φ: its code, and the branch's first layer."""
 
-    network: GatedDeepONet
+    inner: GatedDeepONet
     code: Float[Array, " width"]
     first: Float[Array, " width"]
 
-    @property
-    def count(self) -> int | None:
-        return self.network.count
-
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        net, point = self.network, self.network.features(x)
+        net, point = self.inner, self.inner.features(x)
         here = net.activation(net.code_point(point))
         gate = lambda z: (1 - z) * self.code + z * here
 

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
 from .field import FieldFeatures
-from .layers import dense, name_of, require_counts, require_parts, warn_if_dependent
-from .pickling import Pickled
+from .layers import Pickled, dense, name_of, require_counts, require_parts, warn_if_dependent
 from .spectral import Full, Separable
 
 

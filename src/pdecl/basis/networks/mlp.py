@@ -13,6 +13,7 @@ from ...support.summary import Summarised, Summary, parameters
 from ..basis import Basis
 from .features import Features, Scaled, count
 from .layers import (
+    Pickled,
     dense,
     dense_layers,
     functions,
@@ -22,7 +23,6 @@ from .layers import (
     stack,
     warn_if_dependent,
 )
-from .pickling import Pickled
 
 
 class MLP(Summarised, Pickled, Basis):

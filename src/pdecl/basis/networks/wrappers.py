@@ -18,26 +18,12 @@ from ...state.jet import Axes
 from ...state.points import Point
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
-from ..basis import Basis, as_basis, require_basis, specialise
+from ..basis import Basis, Wrapper, as_basis, forwarded, require_basis, specialise
 from ..grid import subsample
 from .features import require_dimension
-from .layers import inner, name_of
-from .pickling import Pickled
+from .layers import Pickled, inner, name_of
 
 Factor = Callable[[Array], Array]  # of a point
-
-
-class Wrapper(Basis):
-    """A basis made of another, with as many functions."""
-
-    inner: Any
-
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
 
 
 class Mollified(Summarised, Wrapper):
@@ -134,16 +120,10 @@ class InSingle(Summarised, Wrapper):
 class Single(Wrapper):
     """A basis of points whose parameters are in float32 already."""
 
+    weights, offset = forwarded("weights"), forwarded("offset")
+
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(_single(x), _single(phi))
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
-
-    @property
-    def offset(self) -> Any:
-        return self.inner.offset
 
 
 def as_single(basis: Basis) -> Basis:
@@ -160,6 +140,7 @@ class Beside(Basis):
 
     learned: Any
     further: Any
+    offset = forwarded("offset", "learned")
 
     def at(self, phi: Any) -> "Beside":
         return Beside(specialise(self.learned, phi), specialise(self.further, phi))
@@ -172,10 +153,6 @@ class Beside(Basis):
     def count(self) -> int | None:
         one, other = as_basis(self.learned).count, as_basis(self.further).count
         return None if one is None or other is None else one + other
-
-    @property
-    def offset(self) -> Any:
-        return as_basis(self.learned).offset
 
 
 class Vanishing(eqx.Module):
@@ -209,19 +186,17 @@ class Times(Wrapper):
     """A basis of points multiplied by a factor."""
 
     factor: Factor
+    weights = forwarded("weights")
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return _product(self.factor, self.inner, x, phi)
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
 
 
 class Shifted(Wrapper):
     """A basis with a fixed function beside it."""
 
     value: Callable[[Any, Any], Any]
+    pointwise, weights, contract = map(forwarded, ("pointwise", "weights", "contract"))
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
         return self.inner(x, phi)
@@ -237,18 +212,6 @@ class Shifted(Wrapper):
 
     def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
         return self.inner.jets(coords, phi, wanted)
-
-    @property
-    def pointwise(self) -> bool:
-        return self.inner.pointwise
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
-
-    @property
-    def contract(self) -> Any:
-        return self.inner.contract
 
 
 class Product(eqx.Module):

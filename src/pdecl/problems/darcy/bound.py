@@ -25,8 +25,7 @@ from jaxtyping import Array, Float
 from ...error.record import ErrorBound, assemble
 from ...error.sampling import on_mesh
 from ...layer.solution import Solution, jit
-from .grid import face_coefficients, flux_balance
-from .poisson import poisson
+from .grid import face_coefficients, flux_balance, poisson
 
 NORM = "energy norm of the five-point scheme on the grid of nu"
 

@@ -16,8 +16,7 @@ from ...error.record import assemble
 from ...layer.solution import Solution
 from ...support.status import Status
 from .bound import NORM, differences, energy_norm
-from .grid import face_coefficients, flux_balance
-from .poisson import poisson, ratio
+from .grid import face_coefficients, flux_balance, poisson, ratio
 
 # The most steps; and after this many without a smaller bound rounding is all that is left.
 STEPS, PATIENCE = 500, 20

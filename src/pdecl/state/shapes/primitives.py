@@ -351,7 +351,7 @@ class Signed(Primitive):
 
         def at(s: Any) -> tuple[Any, Any, Any]:
             x, _, area = facets.at(s)
-            x, slope = onto_level(self, x, cell)
+            x, slope = onto_level(self.distance, x, cell)
             return x, slope / np.linalg.norm(slope, axis=1)[:, None], area
 
         return [Patch(at, facets.suffix)]

@@ -248,7 +248,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _show(summary: streaming.Summary, kind: str) -> None:
+def _show(summary: streaming.StreamReport, kind: str) -> None:
     totals, plain = summary.totals, summary.as_dict()
     now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"

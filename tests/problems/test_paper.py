@@ -17,7 +17,7 @@ def widths(layers):
 def counts(problem):
     """How many points each condition has."""
     sets = problem.draw(50)
-    return {c.name: len(sets[problem.set_of(c)]) for c in problem.conditions}
+    return {c.name: len(sets[k]) for c, k in zip(problem.conditions, problem.places, strict=True)}
 
 
 @pytest.mark.parametrize("method", ["hard", "soft"])

@@ -84,13 +84,17 @@ class Wrapper(Basis):
         return self.at(phi)(x, phi)
 
 
+def _own(name: str) -> Any:
+    """A member of a user's module; None if it has none."""
+    return property(lambda self: getattr(self.function, name, None))
+
+
 class Plain(Basis):
     """A callable of the user's own, or a module with any of the members of a `Basis`."""
 
     function: Any
-    offset, weights, on_lattice, contract, times = (
-        property(lambda self, name=name: getattr(self.function, name, None))
-        for name in ("offset", "weights", "on_lattice", "contract", "times")
+    offset, weights, on_lattice, contract, times = map(
+        _own, ("offset", "weights", "on_lattice", "contract", "times")
     )
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
@@ -165,12 +169,12 @@ def evaluate(
     `lattice` is that of the points, if they are in rows and columns.
     """
     if _fits(lattice, coords) and basis.on_lattice is not None:
-        found = basis.on_lattice(lattice, phi, set(wanted))
+        by_axes = basis.on_lattice(lattice, phi, set(wanted))
     else:
-        found = basis.jets(coords, phi, set(wanted))
+        by_axes = basis.jets(coords, phi, set(wanted))
     return {
         (unknown, axes): values.astype(coords.dtype)
-        for axes, out in found.items()
+        for axes, out in by_axes.items()
         for unknown, values in _by_unknown(out, unknowns).items()
     }
 
@@ -193,11 +197,11 @@ def combine(
     if basis.contract is not None:
         share = weights[unknowns[0]] if len(unknowns) == 1 else weights
         single = as_basis(basis.contract(share, phi))
-        found = evaluate(single, unknowns, coords, phi, wanted, lattice)
-        return {key: values[:, 0] for key, values in found.items()}
+        jets = evaluate(single, unknowns, coords, phi, wanted, lattice)
+        return {key: values[:, 0] for key, values in jets.items()}
     if not basis.pointwise:
-        found = evaluate(basis, unknowns, coords, phi, wanted, lattice)
-        return {key: values @ weights[key[0]] for key, values in found.items()}
+        jets = evaluate(basis, unknowns, coords, phi, wanted, lattice)
+        return {key: values @ weights[key[0]] for key, values in jets.items()}
 
     def total(x: Float[Array, " d"]) -> dict[str, Float[Array, ""]]:
         out = _by_unknown(basis(x, phi), unknowns)
@@ -205,8 +209,8 @@ def combine(
 
     # A chunk of points at a time, recomputed when differentiated: no array of n×N at any moment.
     at_point = jax.checkpoint(lambda x: derivatives(total, x, wanted))
-    found = jax.lax.map(at_point, coords, batch_size=_CHUNK)
-    return {(name, axes): found[axes][name] for axes in wanted for name in unknowns}
+    jets = jax.lax.map(at_point, coords, batch_size=_CHUNK)
+    return {(name, axes): jets[axes][name] for axes in wanted for name in unknowns}
 
 
 def offsets(

@@ -174,9 +174,9 @@ def _shares(squares: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Non-negative shares with √(squares · shares) ≈ errors, each φ counting by its relative misfit."""
     scaled = squares / errors[:, None] ** 2
     scale = scaled.mean(axis=0)
-    found, _ = scipy.optimize.nnls(scaled / scale, np.ones(len(errors)))
+    shares, _ = scipy.optimize.nnls(scaled / scale, np.ones(len(errors)))
     # A condition that explained nothing on these φ may on others: it keeps a small share.
-    return np.maximum(found, 1e-3 * found.max()) / scale
+    return np.maximum(shares, 1e-3 * shares.max()) / scale
 
 
 def _side_by_side(values: Any) -> Float[Array, "*batch n"]:

@@ -170,46 +170,37 @@ def by_more(
         again = lambda phi, start, rung=rung: solve(
             one.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
         )
-        found = jax.vmap(again)(one.phi, _padded(one, rung.size))
-        bound = trained.bound(found, throw=False, **rung.resolution)
+        solved = jax.vmap(again)(one.phi, _padded(one, rung.size))
+        bound = trained.bound(solved, throw=False, **rung.resolution)
         if _is_better(bound, least):
-            best, least, refined_by = found, bound, rung.refined_by
+            best, least, refined_by = solved, bound, rung.refined_by
         if bool(least.within(tolerance)[0]):
             break
     return best, least, refined_by
 
 
 def _rungs(trained: Any, one: Solution) -> list[_Rung]:
-    size, points = one.weights.shape[-1], one.points
+    size, points, problem = one.weights.shape[-1], one.points, one.problem
+    if not any(isinstance(on, Region) for on in problem.sets()):
+        raise ValueError("refine: the problem's points are given; there are no more of them.")
     rungs = []
     if trained.experiment.method == "soft":
         rungs.append(_Rung(RefinedBy.WEIGHTS, one.basis, size, points, {}))
     for factor in (2, 4):
         counts = [factor * len(group.coords) for group in points]
-        rungs.append(_Rung(RefinedBy.POINTS, one.basis, size, _placed(one, counts), {}))
+        rungs.append(_Rung(RefinedBy.POINTS, one.basis, size, problem.redraw(points, counts), {}))
     for further in trained.family.further(size):
         # Four for each function: with two, polynomials are wild between them near the ends of t. On
         # the faces in proportion to how fine the functions are there.
         most = size + further.size
         counts = [
-            max(4 * most if one.problem.is_interior(place) else further.finest, 2 * len(group.coords))
+            max(4 * most if problem.is_interior(place) else further.finest, 2 * len(group.coords))
             for place, group in enumerate(points)
         ]
         basis = Beside(one.basis, further)
-        placed = _placed(one, counts)
+        placed = problem.redraw(points, counts)
         rungs.append(_Rung(RefinedBy.FUNCTIONS, basis, most, placed, further.resolution))
     return rungs
-
-
-def _placed(one: Solution, counts: list[int]) -> tuple[Points, ...]:
-    """That many points in each set of the problem; points that are given stay what they are."""
-    sets = one.problem.sets()
-    if not any(isinstance(on, Region) for on in sets):
-        raise ValueError("refine: the problem's points are given; there are no more of them.")
-    return tuple(
-        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
-        for on, points, count in zip(sets, one.points, counts, strict=True)
-    )
 
 
 def _padded(one: Solution, size: int) -> Any:

@@ -142,12 +142,12 @@ def at_nodes(solution: Solution, side: int | None) -> Any:
 def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
     """The unknowns and their derivatives at points, by the names that files have for them."""
     problem = solution.problem
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for derivative in ("", *derivatives):
         values = solution.d(*along(derivative, problem.domain.names))(coords)
         each = values if len(problem.unknowns) > 1 else {problem.unknowns[0]: values}
-        found |= {column(name, derivative): each[name] for name in problem.unknowns}
-    return found
+        columns |= {column(name, derivative): each[name] for name in problem.unknowns}
+    return columns
 
 
 def along(derivative: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -55,9 +55,9 @@ def learned_distance(
     deviations = spread[:number] / np.sqrt(len(seen))
     floor = np.sqrt(_FLOOR) * deviations[0]
     floored = np.maximum(deviations, floor if floor > 0 else 1.0)
-    made = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
-    largest = np.max(made(beside))
-    return replace(made, scale=np.where(largest > 0, largest, 1.0))
+    distance = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
+    largest = np.max(distance(beside))
+    return replace(distance, scale=np.where(largest > 0, largest, 1.0))
 
 
 class DistanceFromFamily:

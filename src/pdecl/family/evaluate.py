@@ -44,7 +44,7 @@ class Evaluation:
         return float(np.mean(self.residuals))
 
     def as_dict(self) -> dict[str, Any]:
-        found = {
+        plain = {
             "error": summarise(self.errors).as_dict(),
             "residual_loss": self.residual_loss,
             "beside": {name: summarise(values).as_dict() for name, values in self.beside.items()},
@@ -57,8 +57,8 @@ class Evaluation:
         if self.bounds is not None:
             relative = np.asarray(self.bounds.relative).tolist()
             about = {"kind": self.bounds.kind, "norm": self.bounds.norm}
-            found["bounds"] = {**about, "relative": relative}
-        return found
+            plain["bounds"] = {**about, "relative": relative}
+        return plain
 
 
 def evaluate(
@@ -86,17 +86,17 @@ def evaluate(
     warm = seconds[1 : data.count // together] or [
         _timed(trained, phis.take(data.phi, slice(0, together)))[2]
     ]
-    found, inside = phis.joined(fields), _inside(trained, data)
+    answers, inside = phis.joined(fields), _inside(trained, data)
     evaluation = Evaluation(
-        errors=_distances(found, data.solution, inside),
+        errors=_distances(answers, data.solution, inside),
         residuals=np.concatenate(residuals),
-        beside={name: _distances(found, other, inside) for name, other in data.companions.items()},
+        beside={name: _distances(answers, other, inside) for name, other in data.companions.items()},
         statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
         seconds=float(np.median(warm)),
         reference=data.reference,
         bounds=phis.joined(bounds) if bounds else None,
     )
-    return evaluation, found
+    return evaluation, answers
 
 
 def _timed(trained: Trained, phi: Any) -> tuple[Solution, Any, float]:

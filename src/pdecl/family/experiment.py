@@ -63,9 +63,9 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, the family as its name."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
         plain = {"network": asdict(self.network), "training": asdict(self.training)}
-        return {"problem": self.problem, **found, **plain}
+        return {"problem": self.problem, **own, **plain}
 
     def with_overrides(self, **changes: Any) -> "Experiment":
         """Another experiment with some fields of it, of its network or of its training changed."""
@@ -76,11 +76,11 @@ class Experiment:
             if place is None:
                 raise ValueError(f"an experiment has no {name!r}.")
             parts.setdefault(place, {})[name] = value
-        made = replace(self, **parts.get("", {}))
+        changed = replace(self, **parts.get("", {}))
         return replace(
-            made,
-            network=replace(made.network, **parts.get("network", {})),
-            training=replace(made.training, **parts.get("training", {})),
+            changed,
+            network=replace(changed.network, **parts.get("network", {})),
+            training=replace(changed.training, **parts.get("training", {})),
         )
 
 
@@ -193,8 +193,8 @@ def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
     options = dict(network.options)
     degree = options.pop("degree", 0)
     channels = channels_for(network.size, degree)
-    made = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
-    return networks.Products(made, degree) if degree else made
+    fno = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
+    return networks.Products(fno, degree) if degree else fno
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:

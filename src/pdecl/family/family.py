@@ -187,7 +187,7 @@ class Family:
     def coordinates(self, phi: Any) -> dict[str, np.ndarray]:
         """Values along every axis of φ, a batch, and of solutions on the standard grid."""
         arrays = phis.columns(phi, self.phi_name)
-        found = {
+        own = {
             axis: np.arange(arrays[name].shape[1 + place])
             for name, axes in self.phi_axes.items()
             for place, axis in enumerate(axes)
@@ -195,7 +195,7 @@ class Family:
         domain = stated(self).domain
         nodes = _NODES.get(len(domain.names), 5)
         lines = [np.linspace(low, high, nodes) for low, high in domain.bounds]
-        return found | dict(zip(domain.names, lines, strict=True))
+        return own | dict(zip(domain.names, lines, strict=True))
 
     def grid_of(self, phi: Any) -> int | None:
         """The nodes a side of a φ, or a batch of them, on a grid; None for any other φ."""
@@ -213,8 +213,8 @@ class Family:
             mesh = np.asarray(problem.domain.mesh(*nodes)).reshape(*nodes, d)
             inner = Points(mesh[(slice(1, -1),) * d].reshape(-1, d))
         sets = [inner if here else points for here, points in zip(inside, solution.points, strict=True)]
-        named = zip(problem.names(), problem.conditions, strict=True)
-        counted = [name for name, one in named if inside[problem.set_of(one)] and one.kind != "Energy"]
+        named = zip(problem.names(), problem.conditions, problem.places, strict=True)
+        counted = [name for name, c, place in named if inside[place] and c.kind != "Energy"]
         return squares_on(solution, problem, tuple(sets), counted)
 
     def further(self, size: int) -> Sequence[Any]:
@@ -272,8 +272,8 @@ class Family:
         return self.label or self.name
 
     def _standard_axes(self, phi: Any) -> list[np.ndarray]:
-        found = self.coordinates(phi)
-        return [found[name] for name in stated(self).domain.names]
+        lines = self.coordinates(phi)
+        return [lines[name] for name in stated(self).domain.names]
 
     def _arranged(self, u: Any) -> Any:
         """Solutions indexed in the domain's order, as (φ, *solution_dims)."""
@@ -294,9 +294,9 @@ def squares_on(
 ) -> np.ndarray:
     """For each φ of a batch the sum of squares over points of the named conditions of a problem."""
     given = Given.of(problem, solution.basis, solution.points)
-    found = replace(solution, given=given).residual_at(sets)
+    residuals = replace(solution, given=given).residual_at(sets)
     places = dict(zip(problem.names(), problem.places, strict=True))
-    squares = [np.asarray(found[name]) ** 2 * len(sets[places[name]]) for name in names]
+    squares = [np.asarray(residuals[name]) ** 2 * len(sets[places[name]]) for name in names]
     return np.sum(squares, axis=0) if squares else np.full(len(solution.weights), np.nan)
 
 

@@ -3,8 +3,16 @@
 A model file holds no code, so the problem comes from the user and has to be recognised. Programs change
 their text from one version of JAX to the next. So each equation is known by its values at a few points,
 for a made-up u and φ: the same mathematics gives the same numbers, however it is written.
+
+A model file runs nothing and names nothing that is run. A run's folder that was made on this machine
+may, in its run.json: the user named that file then, with `pdecl train`.
 """
 
+import hashlib
+import json
+import platform
+import uuid
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,10 +24,14 @@ from ..state.condition import asks_for, local, located
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
+from ..support.files import replacing
+from .family import Family
+from .registry import resolve
 
 _PLACES = 3
 _CLOSE = 1e-6
 _GOLDEN = (5**0.5 - 1) / 2
+_RECORD = "run.json"
 
 
 def identity(problem: Problem) -> dict[str, Any]:
@@ -41,14 +53,50 @@ def identity(problem: Problem) -> dict[str, Any]:
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """What two problems do not share, in words; a distribution of φ alone makes no other problem."""
     words = {"domain": "the domain", "unknowns": "the unknowns", "phi": "the shape of φ"}
-    found = [said for name, said in words.items() if one.get(name) != other.get(name)]
+    differing = [said for name, said in words.items() if one.get(name) != other.get(name)]
     ours, theirs = one["conditions"], other["conditions"]
     for name in {**ours, **theirs}:
         if name not in ours or name not in theirs:
-            found.append(f"the condition {name!r} is in one of them only")
+            differing.append(f"the condition {name!r} is in one of them only")
         elif not _alike(ours[name], theirs[name]):
-            found.append(f"the condition {name!r}")
-    return found
+            differing.append(f"the condition {name!r}")
+    return differing
+
+
+def keep(folder: Path, word: str | None, problem: Problem) -> None:
+    """Keeps the user's word for a problem, and what that states."""
+    plain = {"problem": word, "machine": _machine(), "stated": identity(problem)}
+    with replacing(folder / _RECORD) as temporary:
+        temporary.write_text(json.dumps(plain, indent=1))
+
+
+def changes(folder: Path, problem: Problem) -> list[str]:
+    """What is stated now and was not when the run began, in words."""
+    before = _read(folder).get("stated")
+    return differences(before, identity(problem)) if before else []
+
+
+def word_of(folder: Path) -> str | None:
+    """What the user of this machine called a run's problem."""
+    plain = _read(folder)
+    return plain.get("problem") if plain.get("machine") == _machine() else None
+
+
+def of_run(folder: Path) -> Family | None:
+    """The family that a run's own record names, if the run was made on this machine."""
+    word = word_of(folder)
+    return resolve(word) if word else None
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / _RECORD).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _machine() -> str:
+    return hashlib.sha256(f"{platform.node()} {uuid.getnode()}".encode()).hexdigest()[:16]
 
 
 def _where(on: Any) -> Any:

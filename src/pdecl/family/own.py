@@ -93,8 +93,8 @@ class OwnFamily(Family):
             return super().network(method)
         basis = self._network(self._problem, jax.random.key(0))
         like = phi_like(self) if self._problem.parameter is not None else None
-        found = sizes(basis, self._problem.unknowns, len(self._problem.domain.names), like)
-        return Network(OWN, max(found.values()), 0, 0)
+        counts = sizes(basis, self._problem.unknowns, len(self._problem.domain.names), like)
+        return Network(OWN, max(counts.values()), 0, 0)
 
     def _screen(self, phi: Any, number: int) -> None:
         assert self._check is not None

@@ -32,9 +32,8 @@ from .asked import LayerQuery, Model
 from .bound import bound
 from .distance import distance_from
 from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
-from .identity import differences, identity
+from .identity import differences, identity, of_run
 from .nodes import inside_of
-from .record import of_run
 
 COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
 
@@ -245,11 +244,13 @@ def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str |
             "--problem FILE.py, or in Python pdecl.load(path, problem)."
         )
     experiment = from_dict(recipe["experiment"], family)
-    found = differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
-    if found:
+    differing = (
+        differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
+    )
+    if differing:
         raise storage.ModelFileError(
             f"{path} was trained for another problem than {experiment.problem} as it is stated now: "
-            f"{', '.join(found)}."
+            f"{', '.join(differing)}."
         )
     return experiment
 

@@ -41,8 +41,8 @@ class Untrained(eqx.Module):
         self.features, self.count, self.unknowns = Scaled(problem.domain), count, problem.unknowns
 
     def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        found = jnp.append(jnp.tanh(self.layer(self.features(x))), 1.0)
-        return found if len(self.unknowns) == 1 else dict.fromkeys(self.unknowns, found)
+        values = jnp.append(jnp.tanh(self.layer(self.features(x))), 1.0)
+        return values if len(self.unknowns) == 1 else dict.fromkeys(self.unknowns, values)
 
     @property
     def size(self) -> int:

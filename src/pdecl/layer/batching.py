@@ -35,7 +35,7 @@ def whole(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return jax.tree.unflatten(structure, map(np.asarray, leaves))
-    found: list[Any] = []  # by the rule for a batch, which `vmap` calls with its numbers
+    seen: list[Any] = []  # by the rule for a batch, which `vmap` calls with its numbers
 
     @jax.custom_batching.custom_vmap
     def look(leaves: list[Array]) -> Array:
@@ -44,11 +44,11 @@ def whole(tree: Any) -> Any:
     @look.def_vmap
     def look_at_batch(size: int, in_batched: Any, leaves: list[Array]) -> tuple[Array, bool]:
         full = lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
-        found.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
+        seen.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
         return jnp.zeros(()), False
 
     look(leaves)
-    return found[0] if found else None
+    return seen[0] if seen else None
 
 
 def in_parts(
@@ -57,7 +57,7 @@ def in_parts(
     together: int,
     progress: Callable[[int], None] = lambda more: None,
 ) -> Any:
-    """What a function gives for a batch, as arrays of NumPy, for so many of it at a time; `progress(k)`
+    """What a function gives for a batch, as arrays of NumPy, this many of it at a time; `progress(k)`
     hears of k more. The last part is filled up, so that one compiled function does for all of them."""
     count, parts = len(jax.tree.leaves(batch)[0]), []
     together = min(together, count)

@@ -78,8 +78,8 @@ class Creased(Summarised, bases.Basis):
             raise ValueError(f"Creased: along = {self.along}, but the basis has {size} functions.")
         functions = as_single(smooth) if self.log_blur.dtype == jnp.float32 else smooth
         system = build(self.front, functions, phi, self.front.draw(size))
-        found = weights_of(system, front_solver())
-        return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
+        outcome = weights_of(system, front_solver())
+        return Folded(smooth, outcome.weights, jnp.exp(self.log_blur), self.along)
 
 
 class Folded(bases.Wrapper):

@@ -17,7 +17,7 @@ from .solvers import GaussNewton, LinearSolver
 from .solvers.gauss_newton import preconditioner, stationarity
 from .solvers.quadratic import minimise
 from .solvers.starts import reach
-from .system import Model, System, linearise
+from .system import QuadraticModel, System, linearise
 
 
 class Outcome(eqx.Module):
@@ -69,7 +69,7 @@ def default_ridge(linear: LinearSolver, dtype: Any) -> float:
     return precision_of(dtype).ridge if linear.direct else precision_of(dtype).iterative_ridge
 
 
-def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, Array]:
+def _ridge(model: QuadraticModel, system: System, linear: LinearSolver) -> tuple[Array, Array]:
     """What each ω_j² is penalised with, and the norm of each column, at u = 0.
 
     The penalty is relative to the columns, so that it does not care how functions are scaled. Where
@@ -87,7 +87,7 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
 
 def _status(
     system: System,
-    at_zero: Model,
+    at_zero: QuadraticModel,
     ridge: Array,
     weights: Array,
     multipliers: Array,

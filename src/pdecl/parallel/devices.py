@@ -92,7 +92,7 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
         return None
     if any(type(jax.lax.stop_gradient(leaf)) is not type(leaf) for leaf in leaves):
         return None  # being differentiated, which `custom_vmap` does not pass on
-    found: list[Mesh | None] = []
+    meshes: list[Mesh | None] = []
 
     @jax.custom_batching.custom_vmap
     def look(leaves: list[Any]) -> Any:
@@ -100,11 +100,11 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
 
     @look.def_vmap
     def look_at_batch(size: int, in_batched: Any, leaves: list[Any]) -> tuple[Any, bool]:
-        found.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
+        meshes.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
         return jnp.zeros(()), False
 
     look(leaves)
-    return found[0] if found else None
+    return meshes[0] if meshes else None
 
 
 def placed(phis: Any, mesh: Mesh) -> Any:
@@ -192,11 +192,11 @@ def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
     rows = jnp.concatenate([leaf.reshape(count, -1) for leaf in leaves], axis=1)
     every = jax.lax.all_gather(rows, PHI, tiled=True)[: len(coords)]
     ends = np.cumsum([math.prod(leaf.shape[1:]) for leaf in leaves])
-    found = [
+    parts = [
         part.reshape(len(coords), *leaf.shape[1:]).astype(leaf.dtype)
         for part, leaf in zip(jnp.split(every, ends[:-1], axis=1), leaves, strict=True)
     ]
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, parts)
 
 
 def averaged(tree: Any, mesh: Mesh | None) -> Any:

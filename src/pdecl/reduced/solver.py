@@ -19,7 +19,7 @@ from ..family import Family
 from ..family.asked import Model
 from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.phi import shape_of
 from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
@@ -28,7 +28,7 @@ from ..state.condition import require_limit
 from ..state.points import Points, is_concrete
 from ..state.problem import Problem, inside
 from ..support.status import Status
-from ..support.summary import Summary as Printed
+from ..support.summary import Summary
 from .asked import CompiledQuery, asked, whole_weights
 from .core import Core, answer
 from .forms import Live
@@ -70,12 +70,12 @@ class Compiled(Model):
     """
 
     core: Core
-    error: Summary
+    error: ErrorSummary
     experiment: Experiment | None = None
     training: Mapping[str, Any] | None = None
     calibration: tuple[float, float] | None = None
 
-    def summary(self) -> Printed:
+    def summary(self) -> Summary:
         problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
         rows = [
             ("functions", f"{self.functions:,} of the basis's {self.functions_offline:,}"),
@@ -85,7 +85,7 @@ class Compiled(Model):
             ("query points", "none" if self.at is None else len(self.at)),
             ("distance", f"1 for the farthest held-out training φ; a warning above {FAR:g}"),
         ]
-        return Printed(f"Compiled solver for {problem}", rows)
+        return Summary(f"Compiled solver for {problem}", rows)
 
     @property
     def functions(self) -> int:

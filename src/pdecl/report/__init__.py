@@ -117,25 +117,25 @@ def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Sectio
             tell = [
                 f"{method}: there is no {method} run of {problem} with preset {preset} among the runs; "
                 f"train one with `pdecl train {problem} --method {method} --preset {preset}`."
-                for method, found in by_method.items()
-                if not found
+                for method, pairs in by_method.items()
+                if not pairs
             ]
             about = [
-                words.about([result for _, result in found]) for found in by_method.values() if found
+                words.about([result for _, result in pairs]) for pairs in by_method.values() if pairs
             ]
             section = Section(name, f"{words.title(problem)}, preset {preset}", about, tell)
             yield section, _makers(name, problem, by_method, effort)
 
 
 def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort | None) -> list[Maker]:
-    firsts = {m: next((run for run, _ in found if run), None) for m, found in by_method.items()}
-    results = {method: [result for _, result in found] for method, found in by_method.items()}
+    firsts = {m: next((run for run, _ in pairs if run), None) for m, pairs in by_method.items()}
+    results = {method: [result for _, result in pairs] for method, pairs in by_method.items()}
     hard = firsts["hard"]
     family = next(run for run in firsts.values() if run is not None).experiment.family
-    shown = [words.about(found) for found in results.values() if found]
+    shown = [words.about(pairs) for pairs in results.values() if pairs]
     shown_firsts = [
-        words.about([next(result for run, result in found if run)])
-        for method, found in by_method.items()
+        words.about([next(result for run, result in pairs if run)])
+        for method, pairs in by_method.items()
         if firsts[method]
     ]
     makers = [
@@ -214,10 +214,12 @@ def _setting(result: Result) -> tuple[str, str]:
 
 
 def _front_section(own: Sequence[Result], kept: Sequence[Result]) -> Section:
-    told = front.headline(own)
+    sentence = front.headline(own)
     names = ", ".join(words.title(problem) for problem in problems(own))
     table = front.errors(own, kept)
-    return Section("front", f"pdecl: {names}", [told] * bool(told), tables=[table] * bool(table.rows))
+    return Section(
+        "front", f"pdecl: {names}", [sentence] * bool(sentence), tables=[table] * bool(table.rows)
+    )
 
 
 def _front(runs: Sequence[Run]) -> Maker:
@@ -234,8 +236,8 @@ def _tables_section(found: Sequence[Result]) -> tuple[Section, list[str]]:
     """The tables, and what they lack."""
     there = problems(found)
     absent = [words.title(name) for name in shipped() if name not in there]
-    told = absent and set(there) & set(shipped())
-    missing = [f"No runs of {', '.join(absent)} were given."] if told else []
+    some_shipped = absent and set(there) & set(shipped())
+    missing = [f"No runs of {', '.join(absent)} were given."] if some_shipped else []
     tables = []
     for problem in there:
         here = select(found, problem=problem)
@@ -253,12 +255,12 @@ def _tables_section(found: Sequence[Result]) -> tuple[Section, list[str]]:
 
 
 def _introduction(results: Sequence[Result]) -> list[str]:
-    told = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
+    numbers = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
     return [
         f"From {words.counted(len(results), 'run', 'runs')}. A network proposes N functions. "
         "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "
         "new φ. Soft: the network predicts ω itself, and the PDE is a penalty.",
-        f"Written with {told}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
+        f"Written with {numbers}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
         "solvers for systems with hard constraints, ICLR 2023.",
     ]
 

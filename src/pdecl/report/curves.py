@@ -151,13 +151,13 @@ def _paper_label(method: str, value: float, metric: str = "error") -> tuple[floa
 
 def _published(problem: str, metric: str) -> dict[str, float]:
     known = {method: words.reported(problem, method) for method in METHODS}
-    found = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
-    return {method: value for method, value in found.items() if value is not None}
+    values = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
+    return {method: value for method, value in values.items() if value is not None}
 
 
 def _paper(problem: str) -> dict[str, dict[str, float]]:
-    found = {metric: _published(problem, metric) for metric in _METRICS}
-    return found if any(found.values()) else {}
+    published = {metric: _published(problem, metric) for metric in _METRICS}
+    return published if any(published.values()) else {}
 
 
 def _dashed(method: str) -> dict[str, Any]:

@@ -81,10 +81,7 @@ def _points(run: Run) -> dict[str, int]:
     problem = problem_of(run.experiment)
     size = run.experiment.network.size * len(problem.unknowns)
     sets = problem.draw(size)
-    return {
-        name: len(sets[problem.set_of(condition)])
-        for name, condition in zip(problem.names(), problem.conditions, strict=True)
-    }
+    return {name: len(sets[k]) for name, k in zip(problem.names(), problem.places, strict=True)}
 
 
 def plain(value: Any) -> Any:
@@ -120,12 +117,12 @@ def write(path: str | os.PathLike[str], run: Run) -> None:
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What `write` wrote; a ValueError says what is wrong with a file that it did not."""
     try:
-        found = json.loads(Path(path).read_text())
-        if found["format"] != FORMAT:
-            raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
+        result = json.loads(Path(path).read_text())
+        if result["format"] != FORMAT:
+            raise ValueError(f"it has format {result['format']}, this pdecl reads {FORMAT}")
         # A setting that came later has its default in a file from before.
-        history = with_metrics(found["history"])
-        return {**found, "experiment": completed(found["experiment"]), "history": history}
+        history = with_metrics(result["history"])
+        return {**result, "experiment": completed(result["experiment"]), "history": history}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 
@@ -214,8 +211,8 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
             text += f"; over the last half of {words.steps(row.steps)} steps it went from {halfway} to "
             text += f"{at_end}, on the φ that training monitored"
         if failures := row.failures():
-            told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
-            text += f"; solves that failed: {told}"
+            counts = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
+            text += f"; solves that failed: {counts}"
         lines.append(text + ".")
     return "\n".join(lines)
 
@@ -247,11 +244,11 @@ def _commands(table: Sequence[Row]) -> str:
     lines = []
     for row in table:
         for result in row.results:
-            told, plan = result["environment"], result["experiment"]
-            began = told.get("began", "at an unknown time")
-            command = told.get("command", "unknown")
+            where, plan = result["environment"], result["experiment"]
+            began = where.get("began", "at an unknown time")
+            command = where.get("command", "unknown")
             which = f"{plan['preset']}, {plan['method']}, seed {plan['seed']}"
-            commit = f", commit {told['commit']}" if told.get("commit") else ""
+            commit = f", commit {where['commit']}" if where.get("commit") else ""
             lines.append(f"- {which}: `{command}` ({row.device}, {began}{commit})")
     return "Commands:\n\n" + "\n".join(lines)
 

@@ -29,7 +29,6 @@ from ..layer.solution import Solution, each
 from ..layer.solve import solve
 from ..layer.system import build
 from ..reduced.pod import leading_modes
-from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
 from .runs import Run
@@ -241,9 +240,9 @@ def _measure(
     inside = inside_of(problem, phis, nodes_of(trained, phis))
     if inside is not None:
         inside = as_fields(trained, phis, inside)
-    found, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
-    usable = np.isfinite(found)
-    error = float(relative_l2(found, targets).mean()) if usable.all() else float("inf")
+    answers, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
+    usable = np.isfinite(answers)
+    error = float(relative_l2(answers, targets).mean()) if usable.all() else float("inf")
     return {
         "N": size,
         "n": int(sum(len(one) for one in points)) if setting.grid is None else setting.grid**2,
@@ -264,11 +263,7 @@ def _placed(
     problem = trained.problem()
     counts = [setting.ratio * size if problem.is_interior(place) else round(4 * size**0.5)
               for place in range(len(problem.sets()))]  # fmt: skip
-    usual = zip(problem.sets(), problem.draw(size), counts, strict=True)
-    return problem, tuple(
-        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
-        for on, points, count in usual
-    )
+    return problem, problem.redraw(problem.draw(size), counts)
 
 
 def _together(trained: Trained, effort: Effort) -> int:
@@ -330,5 +325,5 @@ def gram_of(basis: Any, phis: Any, coords: Any) -> Float[np.ndarray, "N N"]:
 @eqx.filter_jit
 def values_at(basis: Any, phi: Any, coords: Any) -> Float[Array, "n N"]:
     """The values of all functions for one φ at points."""
-    made = specialise(basis, phi)
-    return jax.vmap(lambda x: made(x, phi))(coords)
+    functions = specialise(basis, phi)
+    return jax.vmap(lambda x: functions(x, phi))(coords)

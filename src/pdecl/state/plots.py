@@ -350,10 +350,10 @@ def _fields(solution: Any, coords: np.ndarray, *by: str) -> dict[str, np.ndarray
     inside = ~_domain(solution).outside(coords)
     if not inside.any():
         raise ValueError("none of these points is inside of the domain.")
-    found, unknowns = solution.d(*by)(coords[inside]), solution.problem.unknowns
-    found = found if isinstance(found, dict) else {unknowns[0]: found}
+    values_of, unknowns = solution.d(*by)(coords[inside]), solution.problem.unknowns
+    values_of = values_of if isinstance(values_of, dict) else {unknowns[0]: values_of}
     out = {}
-    for name, values in found.items():
+    for name, values in values_of.items():
         out[name] = np.full(len(coords), np.nan)
         out[name][inside] = np.asarray(values)
     return out

@@ -119,6 +119,14 @@ class Problem(Summarised, eqx.Module):
                 for index, on in enumerate(self.sets())
             )
 
+    def redraw(self, points: Sequence[Points], counts: Sequence[int]) -> tuple[Points, ...]:
+        """That many points in each set, instead of those there are; what is given stays what it is."""
+        each = zip(self.sets(), points, counts, strict=True)
+        return tuple(
+            replace(on, rule=None).draw(None, count) if isinstance(on, Region) else given
+            for on, given, count in each
+        )
+
     def is_interior(self, index: int) -> bool:
         """Whether a set may lie inside of the domain: all but faces."""
         on = self.sets()[index]
@@ -150,11 +158,6 @@ class Problem(Summarised, eqx.Module):
     def sets(self) -> list[Any]:
         """The distinct sets that conditions hold on."""
         return [self.conditions[self.places.index(place)].on for place in range(max(self.places) + 1)]
-
-    def set_of(self, condition: Condition) -> int:
-        """Which of `sets()` a condition holds on."""
-        known = zip(self.conditions, self.places, strict=True)
-        return next(place for one, place in known if one is condition)
 
     def names(self) -> tuple[str, ...]:
         """What reports call the conditions: their names, or their kind and number."""

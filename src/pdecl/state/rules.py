@@ -55,12 +55,8 @@ class LowDiscrepancy(Rule):
         return f"{self.count:,} points of low discrepancy"
 
     def place(self, key, dim):  # type: ignore[no-untyped-def]
-        root = 2.0
-        for _ in range(60):
-            root = (1.0 + root) ** (1.0 / (dim + 1))
-        steps = np.asarray([root ** -(j + 1.0) for j in range(dim)])
         start = self.start if key is None else jr.uniform(key, (dim,), float)
-        return (start + np.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
+        return kronecker(self.count, dim, start), _equal(self.count)
 
 
 @dataclass(frozen=True)
@@ -134,6 +130,14 @@ class Gauss(Rule):
             axes.append(((np.arange(cells)[:, None] + (x + 1) / 2) / cells).ravel())
             weights.append(np.tile(w / (2 * cells), cells))
         return tensor(axes, dim), tensor(weights, dim).prod(axis=1)
+
+
+def kronecker(count: int, dim: int, start: Any = 0.5) -> Any:
+    """The first points of the sequence that `LowDiscrepancy` places."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dim + 1))
+    return (start + np.arange(count)[:, None] * root ** -(np.arange(dim) + 1.0)) % 1.0
 
 
 def tensor(axes: list[np.ndarray], dim: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from .reading import AnswerFile as AnswerFile
 from .reading import AnswersError as AnswersError
 from .reading import open as open
 from .results import ResultError as ResultError
-from .stream import Summary as Summary
+from .stream import StreamReport as StreamReport
 from .stream import ask as ask
 from .stream import piece_of as piece_of
 from .stream import pieces_of as pieces_of

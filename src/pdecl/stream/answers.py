@@ -258,8 +258,8 @@ def one_by_one(
         if 0 not in good:
             yield None, int(Status.REJECTED), messages[0]
             continue
-        found = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
-        solution = jax.tree.map(lambda leaf: leaf[0], found)
+        solutions = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
+        solution = jax.tree.map(lambda leaf: leaf[0], solutions)
         code = int(solution.code)
         words = "" if usable(code) else str(Status(code))
         if code == Status.NOT_HELD and solution.measured is not None:

@@ -16,7 +16,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,16 +117,18 @@ class Arrays:
         raise NotImplementedError
 
     def texts(self, name: str, start: int, stop: int) -> list[str]:
-        found = self.read(name, start, stop).tolist()
-        return [one.decode() if isinstance(one, bytes) else str(one) for one in found]
+        values = self.read(name, start, stop).tolist()
+        return [one.decode() if isinstance(one, bytes) else str(one) for one in values]
 
     def _read_layout(self) -> Layout:
-        told = json.loads(self.attrs["layout"])
+        described = json.loads(self.attrs["layout"])
         columns = {
-            name: Column(d, tuple(dims), f, a) for name, (d, dims, f, a) in told["columns"].items()
+            name: Column(d, tuple(dims), f, a) for name, (d, dims, f, a) in described["columns"].items()
         }
-        fixed = {name: (axis, self.whole(name)) for name, axis in told["fixed"].items()}
-        return Layout({axis: self.whole(axis) for axis in told["axes"]}, columns, fixed, told["units"])
+        fixed = {name: (axis, self.whole(name)) for name, axis in described["fixed"].items()}
+        return Layout(
+            {axis: self.whole(axis) for axis in described["axes"]}, columns, fixed, described["units"]
+        )
 
 
 class Hdf5(Arrays):
@@ -412,7 +414,7 @@ def create(
     first: int = 0,
     compressed: bool = False,
 ) -> None:
-    """A new file, in place of any there is, with room for so many φ; for any number if None.
+    """A new file, instead of any there is, with room for this many φ; for any number if None.
 
     `first` is the number of its first φ; chunks hold whole batches.
     """
@@ -546,10 +548,10 @@ def _write_mat(arrays: Arrays, out: Path, temporary: Path) -> None:
 
     count, layout = arrays.samples(), arrays.layout
     require_fits(out, count, max(layout.sizes().values()))
-    found = {name: arrays.whole(name) for name in [*layout.axes, *layout.fixed]}
-    found |= {name: _decoded(arrays.read(name, 0, count)) for name in ["sample", *layout.columns]}
+    contents = {name: arrays.whole(name) for name in [*layout.axes, *layout.fixed]}
+    contents |= {name: _decoded(arrays.read(name, 0, count)) for name in ["sample", *layout.columns]}
     with temporary.open("wb") as target:
-        savemat(target, found)
+        savemat(target, contents)
 
 
 def _decoded(values: np.ndarray) -> np.ndarray:
@@ -573,14 +575,12 @@ def _zarr(path: Path) -> Any:
     return zarr
 
 
-class _as_os_error:
+@contextmanager
+def _as_os_error(what: str) -> Iterator[None]:
     """What Zarr raises of a damaged chunk, as an OSError that names the array."""
-
-    def __init__(self, what: str):
-        self.what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, OSError | KeyError):
-            raise OSError(f"{self.what} is damaged ({error})") from error
+    try:
+        yield
+    except (OSError, KeyError):
+        raise
+    except Exception as error:
+        raise OSError(f"{what} is damaged ({error})") from error

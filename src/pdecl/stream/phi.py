@@ -292,26 +292,26 @@ def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
 def _json_items(path: Path, family: Family) -> list[Any]:
     """The φ of a JSON file: a list of them, one alone, or for several arrays a list of each."""
     try:
-        found = json.loads(_existing(path).read_bytes())
+        value = json.loads(_existing(path).read_bytes())
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path} is truncated, damaged or no JSON ({error}); for one φ on each line call it .jsonl"
         ) from error
     if not _is_array(family):
-        if isinstance(found, dict):
+        if isinstance(value, dict):
             like = dict(zip(family.phi_axes, jax.tree.leaves(phi_like(family)), strict=True))
-            deep = [key for key in like if _depth(found.get(key)) > like[key].ndim]
-            lengths = {len(found[key]) for key in deep}
+            deep = [key for key in like if _depth(value.get(key)) > like[key].ndim]
+            lengths = {len(value[key]) for key in deep}
             if len(deep) == len(like) and len(lengths) == 1:
-                return [{key: found[key][n] for key in like} for n in range(lengths.pop())]
-            return [found]
-        return found if isinstance(found, list) else [found]
+                return [{key: value[key][n] for key in like} for n in range(lengths.pop())]
+            return [value]
+        return value if isinstance(value, list) else [value]
     axes = phi_like(family).ndim
-    if isinstance(found, dict) and len(found) == 1:
-        (found,) = found.values()
-    if not isinstance(found, list):
+    if isinstance(value, dict) and len(value) == 1:
+        (value,) = value.values()
+    if not isinstance(value, list):
         raise DatasetError(f"{path} must hold φ as a list of numbers, or a list of such φ")
-    return [found] if _depth(found) == axes else found
+    return [value] if _depth(value) == axes else value
 
 
 def _depth(value: Any) -> int:

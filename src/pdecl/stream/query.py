@@ -183,7 +183,7 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = 
 
 
 def weights_alone(problem: Problem, functions: int, dtype: str = "float64") -> Query:
-    """The weights of so many functions, from which u follows anywhere."""
+    """The weights of this many functions, from which u follows anywhere."""
     _require_dtype(dtype)
     names = problem.domain.names
     nowhere = np.empty((0, len(names)))
@@ -207,7 +207,7 @@ def reductions_of(
 ) -> tuple[Reduction, ...]:
     """Words for functionals of values that have these axes and names."""
     each = words.split(";") if isinstance(words, str) else [one for w in words for one in w.split(";")]
-    found: list[Reduction] = []
+    reductions: list[Reduction] = []
     for word in filter(str.strip, each):
         match = _REDUCTION.fullmatch(word)
         if match is None:
@@ -226,10 +226,10 @@ def reductions_of(
             raise ValueError(f"{str(one)!r} names an axis twice.")
         if one.of is not None and one.of not in names:
             raise ValueError(f"{str(one)!r}: there is no {one.of}; there is {', '.join(names)}.")
-        if one in found:
+        if one in reductions:
             raise ValueError(f"{str(one)!r} is there twice.")
-        found.append(one)
-    return tuple(found)
+        reductions.append(one)
+    return tuple(reductions)
 
 
 def reduced(
@@ -240,7 +240,7 @@ def reduced(
     On a grid `mean` and `norm`, the root of the integral of the square, are integrals by the trapezoidal
     rule; over points all count alike. `max` and `min` are over the nodes.
     """
-    found = {}
+    functionals = {}
     for one in reductions:
         for name, u in values.items():
             if one.of not in (None, name):
@@ -248,8 +248,8 @@ def reduced(
             u = u**2 if one.function == "norm" else u
             for axis in sorted(one.over, key=list(axes).index, reverse=True):
                 u = _over(u, 1 + list(axes).index(axis), one.function, axes[axis], axis)
-            found[one.name(name)] = np.sqrt(u) if one.function == "norm" else u
-    return found
+            functionals[one.name(name)] = np.sqrt(u) if one.function == "norm" else u
+    return functionals
 
 
 def _over(u: np.ndarray, place: int, function: str, line: np.ndarray, axis: str) -> np.ndarray:

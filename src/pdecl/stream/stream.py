@@ -36,7 +36,7 @@ from .summary import ErrorTarget, StreamSummary, kind_of, norm_of
 
 
 @dataclass(frozen=True)
-class Summary:
+class StreamReport:
     """What a call of `solve_stream` did.
 
     - `totals`: of everything in the file; `solved` of it in this call, in `seconds`, compiling included.
@@ -75,7 +75,7 @@ def ask(
 ) -> Query:
     """What is asked for, in words: on a `grid`, at `points`, or on the standard grid for φ of a shape.
 
-    - `reduce`: functionals in place of the values, "mean over t; max of u_x over x, t".
+    - `reduce`: functionals instead of the values, "mean over t; max of u_x over x, t".
     - `store="weights"`: ω instead, from which `pdecl.open` gives u anywhere.
     """
     if grid is not None and points is not None:
@@ -111,7 +111,7 @@ def solve_stream(
     compress: bool = False,
     shard: tuple[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Summary:
+) -> StreamReport:
     """Solves for every φ of a source and writes the answers, `batch` of them in memory at a time.
 
     - `model`: a trained basis, or a compiled solver that was made from one.
@@ -167,7 +167,7 @@ def solve_stream(
         formats.convert(stream, out)
         formats.remove(stream)
     seconds = time.perf_counter() - began
-    return Summary(out, totals, done - first + again, seconds, clock.rate, repaired)
+    return StreamReport(out, totals, done - first + again, seconds, clock.rate, repaired)
 
 
 def _outstanding(
@@ -230,9 +230,9 @@ def slurm_piece(environment: Mapping[str, str], array: bool) -> tuple[int, int] 
 
 
 def _numbers(name: re.Pattern[str], path: Path) -> tuple[int, int]:
-    found = name.fullmatch(path.name)
-    assert found is not None
-    return int(found[2]), int(found[1])
+    match = name.fullmatch(path.name)
+    assert match is not None
+    return int(match[2]), int(match[1])
 
 
 def _piece(source: Source, shard: tuple[int, int], batch: int, out: Path) -> tuple[Source, Shard, Path]:
@@ -321,14 +321,14 @@ def _claim(
     norm = None if predictor.target is None else norm_of(predictor.trained)
     names = predictor.problem.names()
     layout = lay_out(predictor.query, names, norm, kind_of(predictor.trained), parameters)
-    made = Results.create(stream, layout, source.count, predictor.batch, fingerprint, about, shard)
-    return made, False
+    new = Results.create(stream, layout, source.count, predictor.batch, fingerprint, about, shard)
+    return new, False
 
 
 def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, Any]:
     """What tells the answers of a file from any others."""
     query = predictor.query
-    found: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "the model": predictor.model.digest,
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
@@ -341,10 +341,10 @@ def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, An
         "the residual limit": str(predictor.residual_limit),
     }
     if predictor.target is not None:
-        found["what is asked of the bounds"] = asdict(predictor.target)
+        asked["what is asked of the bounds"] = asdict(predictor.target)
     if shard.of > 1:
-        found["the shard"] = f"{shard}, from φ number {shard.first}"  # which depends on the batch
-    return found
+        asked["the shard"] = f"{shard}, from φ number {shard.first}"  # which depends on the batch
+    return asked
 
 
 def _drawn(source: Source) -> dict[str, int] | None:

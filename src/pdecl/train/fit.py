@@ -435,8 +435,8 @@ def _metrics(metrics: Any) -> dict[str, float]:
 
 def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:
     what = "gradient" if np.isfinite(report.loss) else "loss"
-    found, losses, phis = gathered((report.codes, report.losses, report.phi))
-    codes, bad = np.asarray(found), ~np.isfinite(losses)
+    each_code, losses, phis = gathered((report.codes, report.losses, report.phi))
+    codes, bad = np.asarray(each_code), ~np.isfinite(losses)
     failed = [Status(int(code)).failed for code in codes]
     index = int(np.argmax(bad if bad.any() else failed))
     status = Status(int(codes[index]))

@@ -39,10 +39,10 @@ def hard(
     if has_envelope(problem, loss_problem):
         # ω minimises the energy that is the loss, so the loss does not change with ω.
         system = build(problem, constant(basis), phi, points, materialise=solver.linear.direct)
-        found = weights_of(system, solver)
-        return residual_loss(loss_problem, basis, phi, fresh, constant(found.weights)), found.code
-    found = weights_of(build(problem, basis, phi, points, materialise=solver.linear.direct), solver)
-    return residual_loss(loss_problem, basis, phi, fresh, found.weights), found.code
+        outcome = weights_of(system, solver)
+        return residual_loss(loss_problem, basis, phi, fresh, constant(outcome.weights)), outcome.code
+    outcome = weights_of(build(problem, basis, phi, points, materialise=solver.linear.direct), solver)
+    return residual_loss(loss_problem, basis, phi, fresh, outcome.weights), outcome.code
 
 
 def soft(

@@ -63,9 +63,9 @@ class Modes(Summarised, Basis):
 
     def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
         at = lambda x: {axes: self._at(x, axes) for axes in wanted}
-        found = jax.lax.map(at, coords, batch_size=_AT_ONCE)
+        at_points = jax.lax.map(at, coords, batch_size=_AT_ONCE)
         alone = len(self.coefficients) == 1
-        return {axes: next(iter(out.values())) if alone else out for axes, out in found.items()}
+        return {axes: next(iter(out.values())) if alone else out for axes, out in at_points.items()}
 
     def _at(self, x: Float[Array, " d"], axes: Axes) -> dict[str, Float[Array, " N"]]:
         place, polynomials = [], []

@@ -57,12 +57,14 @@ class Products(Summarised, eqx.Module):
         return self.channels.count * (self.degree + 1) * (self.degree + 2) // 2
 
     def __call__(self, phi: Any) -> Float[Array, "n m size"]:
-        made, features = self.channels(phi), self.channels.features
+        values, features = self.channels(phi), self.channels.features
         assert isinstance(features, FieldFeatures)
-        made = made.at[..., 0].add(1).at[..., 1:3].add(features.slopes(phi).astype(made.dtype))
-        along_x, along_y = (jnp.asarray(a, made.dtype) for a in factors(made.shape[:-1], self.degree))
-        products = made[..., :, None] * along_x[:, None, None] * along_y[None, :, None]
-        return products.reshape(*made.shape[:-1], -1)
+        values = values.at[..., 0].add(1).at[..., 1:3].add(features.slopes(phi).astype(values.dtype))
+        along_x, along_y = (
+            jnp.asarray(a, values.dtype) for a in factors(values.shape[:-1], self.degree)
+        )
+        products = values[..., :, None] * along_x[:, None, None] * along_y[None, :, None]
+        return products.reshape(*values.shape[:-1], -1)
 
 
 def factors(

@@ -12,13 +12,13 @@ from ..batching import one_by_one
 from ..gram import Gram, lower_product, transposed, written_out
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from . import triangular
 from .base import DirectSolver, Effort, LinearSolver, combine_efforts, exact
 
 
 def constrained(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """Augmented-Lagrangian iterations on [H + CᵀC, Cᵀ; C, −regularisation].
 
@@ -120,7 +120,7 @@ def schur(
 
 
 def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
-    """(f, g) ↦ (x, y) by products alone: the equality rows as heavy least squares, and two rounds of
+    """(f, g) ↦ (x, y) by products alone: the equality rows as heavy least squares, and two iterations of
     the method of multipliers, which need no Schur complement."""
     weight = 1e3
     heavy = gram.plus(

@@ -90,6 +90,6 @@ def _solve(
 ) -> tuple[Array, Effort]:
     # For a right-hand side of norm one, so that absolute tolerances mean the same for all of them.
     norm = jnp.linalg.norm(f)
-    found = lx.linear_solve(operator, f / jnp.where(norm > 0, norm, 1.0), solver, throw=False)
-    converged = (found.result == lx.RESULTS.successful) | (norm == 0)
-    return norm * found.value, Effort(found.stats["num_steps"], converged)
+    solution = lx.linear_solve(operator, f / jnp.where(norm > 0, norm, 1.0), solver, throw=False)
+    converged = (solution.result == lx.RESULTS.successful) | (norm == 0)
+    return norm * solution.value, Effort(solution.stats["num_steps"], converged)

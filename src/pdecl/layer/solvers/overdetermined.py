@@ -12,13 +12,13 @@ from ..batching import anywhere
 from ..gram import Gram, transposed
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from .base import DirectSolver, Effort, exact, smallest_eigenvalue
 from .equalities import schur
 
 
 def overdetermined(
-    model: Model, ridge: Array, start: Array, solver: DirectSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: DirectSolver
 ) -> tuple[Array, Array, Effort]:
     """The least violation y, then the rest, with a weight ε.
 

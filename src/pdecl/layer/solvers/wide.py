@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 from ..gram import Dual, scale_columns, transposed
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from .base import Effort, LinearSolver, combine_efforts, exact, inverse_of, settle, unrefined
 
 
 def wide_fit(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """ω = P Aᵀ y with P = 1/ridge and (A P Aᵀ + 1) y = A·start − r: the same minimum, n unknowns.
 
@@ -33,7 +33,7 @@ def wide_fit(
 
 
 def wide_enforce(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """The ω of least norm (in the ridge's norm) that satisfies C ω = C·start − c."""
     assert model.C is not None

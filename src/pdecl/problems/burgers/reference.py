@@ -50,9 +50,9 @@ def etdrk4(
                 v = full * v + f1 * slope + 2 * f2 * (slope_a + slope_b) + f3 * slope_c
             states.append(v)
         angles = np.outer(frequencies[1:], np.arange(OUTPUTS) / (OUTPUTS - 1))
-        found = np.stack(states, axis=1)
-        tail = found[..., 1:].real @ np.cos(angles) - found[..., 1:].imag @ np.sin(angles)
-        return np.asarray(found[..., :1].real + 2 * tail)
+        waves_at = np.stack(states, axis=1)
+        tail = waves_at[..., 1:].real @ np.cos(angles) - waves_at[..., 1:].imag @ np.sin(angles)
+        return np.asarray(waves_at[..., :1].real + 2 * tail)
 
 
 def converged(

@@ -12,10 +12,10 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 from ...support.mistakes import found
 from ..domain import Box, Region
 from ..points import Points
-from ..rules import LowDiscrepancy, Uniform
+from ..rules import LowDiscrepancy, Uniform, kronecker
 from .boundary import Pool
 from .inside import centres
-from .patches import kronecker, space
+from .patches import space
 from .shape import Shape
 from .strata import Strata, strata
 

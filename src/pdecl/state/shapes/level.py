@@ -44,14 +44,14 @@ def level_set(shape: "Signed") -> np.ndarray:
 def simplices_of(counts: tuple[int, ...]) -> np.ndarray:
     """Numbers of the corners (m, d + 1) of the simplices that the cells of a grid are cut into: one for
     each path along edges from a cell's lowest corner to its highest."""
-    dim, index, found = len(counts), np.arange(np.prod(counts)).reshape(counts), []
+    dim, index, simplices = len(counts), np.arange(np.prod(counts)).reshape(counts), []
     for order in permutations(range(dim)):
         at = [np.zeros(dim, int)]
         for axis in order:
             at.append(at[-1] + np.eye(dim, dtype=int)[axis])
         parts = [tuple(slice(i, n - 1 + i) for i, n in zip(a, counts, strict=True)) for a in at]
-        found.append(np.stack([index[part].ravel() for part in parts], axis=1))
-    return np.concatenate(found)
+        simplices.append(np.stack([index[part].ravel() for part in parts], axis=1))
+    return np.concatenate(simplices)
 
 
 def facets_of(points: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -65,13 +65,13 @@ def facets_of(points: np.ndarray, values: np.ndarray) -> np.ndarray:
         a, b = values[rows, i, None], values[rows, j, None]
         return points[rows, i] + (a / (a - b)) * (points[rows, j] - points[rows, i])
 
-    found = []
+    facets = []
     for count in range(1, dim + 1):
         rows = np.flatnonzero(below == count)
         ends = [between(rows, i, j) for i in range(count) for j in range(count, dim + 1)]
         picks = [tuple(range(dim))] if len(ends) == dim else [(0, 1, 2), (1, 3, 2)]
-        found += [np.stack([ends[i] for i in pick], axis=1) for pick in picks]
-    return np.concatenate(found)
+        facets += [np.stack([ends[i] for i in pick], axis=1) for pick in picks]
+    return np.concatenate(facets)
 
 
 def onto_level(

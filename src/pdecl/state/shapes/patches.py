@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gamma, pi
 from typing import Any
 
@@ -93,13 +92,3 @@ def _normals(corners: Any) -> tuple[Any, Any]:
         normal, share = xp.cross(along, corners[:, 2] - corners[:, 0]), 0.5
     length = xp.sqrt(xp.sum(normal**2, axis=1))
     return normal / length[:, None], share * length
-
-
-@lru_cache(maxsize=64)
-def kronecker(count: int, dim: int) -> np.ndarray:
-    """The first points of the sequence of low discrepancy that `rules.LowDiscrepancy` places."""
-    from_rules = 2.0
-    for _ in range(60):
-        from_rules = (1.0 + from_rules) ** (1.0 / (dim + 1))
-    steps = from_rules ** -(np.arange(dim) + 1.0)
-    return (0.5 + np.arange(count)[:, None] * steps) % 1.0

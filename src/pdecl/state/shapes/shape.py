@@ -219,6 +219,14 @@ class Combined(Shape):
 
     sign: str
 
+    @abc.abstractmethod
+    def joined(self, xp: Any, one: Any, other: Any) -> Any:
+        """The signed distance from those of the two."""
+
+    def distance(self, points: Any) -> Any:
+        one, other = self.first.distance(points), self.second.distance(points)
+        return self.joined(space(one, other), one, other)
+
     def leaves(self, hole: bool = False) -> Iterator[tuple[Primitive, bool]]:
         yield from self.first.leaves(hole)
         yield from self.second.leaves(hole != isinstance(self, Difference))
@@ -230,8 +238,7 @@ class Combined(Shape):
 class Union(Combined):
     sign = "|"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: Any, one: Any, other: Any) -> Any:
         return xp.minimum(one, other)
 
     @property
@@ -243,8 +250,7 @@ class Union(Combined):
 class Intersection(Combined):
     sign = "&"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: Any, one: Any, other: Any) -> Any:
         return xp.maximum(one, other)
 
     @property
@@ -256,8 +262,7 @@ class Intersection(Combined):
 class Difference(Combined):
     sign = "-"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: Any, one: Any, other: Any) -> Any:
         return xp.maximum(one, -other)
 
     @property

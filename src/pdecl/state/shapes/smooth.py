@@ -39,10 +39,10 @@ def wanted_sides(shape: Shape, parts: Sequence[str]) -> Sides:
 def smooth_distance(shape: Shape, sides: Sides) -> Callable[[Float[Any, "n d"]], Float[Array, " n"]]:
     """The function of points (n, d). `shape` may be one that φ has moved: `sides` are of a shape made
     of the same primitives."""
-    found = _joined(shape, iter(sides))
-    if found is None:
+    joined = _joined(shape, iter(sides))
+    if joined is None:
         raise ShapeError("exact values: none of these parts is a primitive's: use a Fit for them.")
-    return found
+    return joined
 
 
 def require_told_apart(shape: Shape, parts: Sequence[str]) -> None:

@@ -237,7 +237,7 @@ def _bounds_of(answers: streaming.Answers, place: int) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """Plain data in which what is no number is null; an array with none is null as a whole."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}

@@ -149,20 +149,28 @@ def together(distributed: bool, facts: Callable[[], dict[str, Any]]) -> Iterator
             _leave(128 + signal.SIGTERM)
         raise
     except BaseException as error:
-        if isinstance(error, processes.LostProcess) and given:
+        lost = isinstance(error, processes.LostProcess)
+        if lost and given:
             time.sleep(2 * _PATIENCE)  # the process that started this one knows more, and ends it
-        if not isinstance(error, typer.Exit | processes.ProcessError):
-            traceback.print_exc(file=sys.stderr)
-        elif isinstance(error, processes.ProcessError):
-            say("[bold red]error:[/]", str(error))
+        _say_why(error)
         sys.stdout, sys.stderr = printed, complained
-        told = processes.told(own=not isinstance(error, processes.LostProcess), seconds=_PATIENCE)
-        if number and not told:
+        first_says_why = processes.told(own=not lost, seconds=_PATIENCE)
+        if number and not first_says_why:
             which = "" if given else f"process {number}: "
             sys.stderr.write(which + heard.getvalue())
         _leave(error.exit_code if isinstance(error, typer.Exit) else CANNOT)
     finally:
         sys.stdout, sys.stderr = printed, complained
+
+
+def _say_why(error: BaseException) -> None:
+    """What ended the command, on standard error; `stop` has said it of an exit."""
+    from pdecl import ProcessError
+
+    if isinstance(error, ProcessError):
+        say("[bold red]error:[/]", str(error))
+    elif not isinstance(error, typer.Exit):
+        traceback.print_exception(error, file=sys.stderr)
 
 
 def _leave(status: int) -> NoReturn:

@@ -179,7 +179,7 @@ def _stated(problem: str) -> str:
     return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     """Processors differ in the last digits."""
     if isinstance(value, dict):
         return {name: _rounded(one) for name, one in value.items()}

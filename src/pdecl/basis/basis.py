@@ -7,8 +7,8 @@ is a `Basis`; `specialise`, which everything goes through, makes one of anything
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from ..state.jet import Axes, derivatives
 from ..state.points import Lattice
 from ..support.mistakes import ask, found, in_words, require_arguments
+from ..support.types import Phi
 
 _ADVICE = (
     " A network of the point alone goes into a module with `def __call__(self, x, phi)`; one from φ to "
@@ -59,13 +60,13 @@ class Basis(eqx.Module):
     def count(self) -> int | None:
         return None
 
-    def at(self, phi: Any) -> "Basis":
+    def at(self, phi: Phi) -> "Basis":
         return self
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has to write `__call__(x, phi)` or `jets`.")
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         return jax.vmap(lambda x: derivatives(lambda y: self(y, phi), x, wanted))(coords)
 
 
@@ -80,13 +81,16 @@ class Wrapper(Basis):
     inner: Any
     count = forwarded("count")
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
 
 def _own(name: str) -> Any:
     """A member of a user's module; None if it has none."""
     return property(lambda self: getattr(self.function, name, None))
+
+
+BasisLike: TypeAlias = Basis | eqx.Module | Callable[..., Any]  # what `as_basis` takes
 
 
 class Plain(Basis):
@@ -97,13 +101,13 @@ class Plain(Basis):
         _own, ("offset", "weights", "on_lattice", "contract", "times")
     )
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.function(x, phi)
 
-    def at(self, phi: Any) -> Basis:
+    def at(self, phi: Phi) -> Basis:
         return as_basis(self.function.at(phi)) if hasattr(self.function, "at") else self
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         own = getattr(self.function, "jets", None)
         return super().jets(coords, phi, wanted) if own is None else own(coords, phi, wanted)
 
@@ -112,16 +116,16 @@ class Plain(Basis):
         return not hasattr(self.function, "jets")
 
 
-def as_basis(basis: Any) -> Basis:
+def as_basis(basis: BasisLike) -> Basis:
     return basis if isinstance(basis, Basis) else Plain(basis)
 
 
-def specialise(basis: Any, phi: Any) -> Basis:
+def specialise(basis: BasisLike, phi: Phi) -> Basis:
     """The basis for one φ, with all that depends on φ alone computed."""
     return as_basis(basis).at(phi)
 
 
-def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
+def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Phi) -> dict[str, int]:
     """How many functions each unknown has; where the basis does not know it, from shapes alone."""
     require_basis(basis)
     if (count := as_basis(basis).count) is not None:
@@ -143,7 +147,7 @@ def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str
     return {unknown: leaf.shape[1] for unknown, leaf in out.items()}
 
 
-def require_basis(basis: Any, what: str = "the basis") -> None:
+def require_basis(basis: object, what: str = "the basis") -> None:
     """That this may be a basis, as far as can be seen without running it."""
     if isinstance(basis, type):
         raise TypeError(
@@ -160,7 +164,7 @@ def evaluate(
     basis: Basis,
     unknowns: tuple[str, ...],
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
     lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, "n _N"]]:
@@ -184,7 +188,7 @@ def combine(
     unknowns: tuple[str, ...],
     weights: Weights,
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
     lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, " n"]]:
@@ -217,7 +221,7 @@ def offsets(
     basis: Basis,
     unknowns: tuple[str, ...],
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
 ) -> dict[tuple[str, Axes], Float[Array, " n"]] | None:
     """The wanted derivatives of the fixed function that u is measured from; None if there is none."""
@@ -243,7 +247,7 @@ def offsets(
 
 
 def predicted(
-    basis: Basis, unknowns: tuple[str, ...], phi: Any, sizes: dict[str, int]
+    basis: Basis, unknowns: tuple[str, ...], phi: Phi, sizes: dict[str, int]
 ) -> Float[Array, " N"]:
     """The weights ω that the basis itself predicts, one unknown after the other; ones without any."""
     if basis.weights is None:

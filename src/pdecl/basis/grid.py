@@ -16,6 +16,7 @@ from ..state.jet import Axes
 from ..state.points import Lattice
 from ..support.mistakes import found
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from .basis import Basis
 
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
@@ -43,10 +44,10 @@ class _Nodal(Summarised, Basis):
             what = found(values)
         return Summary(f"{type(self).__name__} over {self.box!r}", [("functions", what)])
 
-    def at(self, phi: Any) -> "_Nodal":
+    def at(self, phi: Phi) -> "_Nodal":
         return type(self)(self.box, on_grid(self.box, self.values, phi))
 
-    def contract(self, weights: Float[Array, " N"], phi: Any) -> "_Nodal":
+    def contract(self, weights: Float[Array, " N"], phi: Phi) -> "_Nodal":
         values = on_grid(self.box, self.values, phi).astype(weights.dtype)
         return type(self)(self.box, (values @ weights)[..., None])
 
@@ -67,7 +68,7 @@ class GridBasis(_Nodal):
     """
 
     def jets(
-        self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
+        self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
         values = on_grid(self.box, self.values, phi)
         out = {}
@@ -88,17 +89,17 @@ class ElementBasis(_Nodal):
     integrates it exactly. Second derivatives are zero; use `GridBasis` for equations that need them.
     """
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Float[Array, " N"]:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Float[Array, " N"]:
         return interpolate(self.box, on_grid(self.box, self.values, phi), x[None])[0]
 
     def jets(
-        self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
+        self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
         values = on_grid(self.box, self.values, phi)
         return {axes: interpolate(self.box, values, coords, axes) for axes in wanted}
 
     def on_lattice(
-        self, lattice: Lattice, phi: Any, wanted: set[Axes]
+        self, lattice: Lattice, phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
         """The same at points in rows and columns: one coordinate after the other, without a search."""
         values, out = on_grid(self.box, self.values, phi), {}
@@ -110,7 +111,7 @@ class ElementBasis(_Nodal):
         return out
 
 
-def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:
+def on_grid(box: Box, values: Values, phi: Phi) -> Float[Array, "... N"]:
     """The values as an array, checked against the box."""
     values = values(phi) if callable(values) else values
     if values.ndim != len(box.names) + 1 or min(values.shape[:-1]) < 4:

@@ -13,7 +13,8 @@ from ..state.affine import depends
 from ..state.domain import Box
 from ..state.jet import Axes
 from ..state.problem import Problem
-from .basis import Basis, Wrapper, as_basis, forwarded, specialise
+from ..support.types import Phi
+from .basis import Basis, BasisLike, Wrapper, as_basis, forwarded, specialise
 
 
 class Shared(Wrapper):
@@ -24,17 +25,17 @@ class Shared(Wrapper):
     pointwise: ClassVar[Any] = False
     offset, weights = forwarded("offset"), forwarded("weights")
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return as_basis(self.inner)(x, phi)
 
-    def at(self, phi: Any) -> Basis:
+    def at(self, phi: Phi) -> Basis:
         return Shared(specialise(self.inner, phi), self.mesh)
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         return over_points(lambda x: self.inner.jets(x, phi, wanted), coords, self.mesh)
 
 
-def may_share(problem: Problem, basis: Any, phi: Any) -> bool:
+def may_share(problem: Problem, basis: BasisLike, phi: Phi) -> bool:
     """Whether functions, and the points of the problem, are the same for all φ."""
     if type(problem.domain) is not Box:
         return False

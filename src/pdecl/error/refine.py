@@ -24,6 +24,7 @@ from ..layer.solve import solve
 from ..state.domain import Box, Region
 from ..state.points import Points
 from ..support.status import Status
+from ..support.types import Phi
 from . import ErrorBound
 
 NEAR = 2.0
@@ -241,10 +242,10 @@ class NodalBasis(eqx.Module):
     box: Box = eqx.field(static=True)
     nodes: int = eqx.field(static=True)
 
-    def contract(self, weights: Float[Array, " N"], phi: Any = None) -> ElementBasis:
+    def contract(self, weights: Float[Array, " N"], phi: Phi = None) -> ElementBasis:
         return ElementBasis(self.box, weights.reshape(self.nodes, self.nodes, 1))
 
-    def __call__(self, x: Float[Array, " 2"], phi: Any = None) -> Float[Array, " N"]:
+    def __call__(self, x: Float[Array, " 2"], phi: Phi = None) -> Float[Array, " N"]:
         low, high = np.asarray(self.box.bounds).T
         places = (x - low) / (high - low) * (self.nodes - 1)
         hats = jnp.maximum(1 - jnp.abs(places[:, None] - np.arange(self.nodes)), 0)

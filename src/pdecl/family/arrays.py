@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Complex, Float
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _transform(x: Array) -> Array:
     return jnp.swapaxes(parts, -1, -2).reshape(*x.shape[:-1], n)
 
 
-def _roots(rows: int, columns: int, period: int, dtype: Any) -> np.ndarray:
+def _roots(rows: int, columns: int, period: int, dtype: DTypeLike) -> np.ndarray:
     """exp(−2πi jk/period); the exponent is reduced first, which keeps all digits."""
     exponents = np.outer(np.arange(rows), np.arange(columns)) % period
     return np.exp(-2j * np.pi / period * exponents).astype(dtype)

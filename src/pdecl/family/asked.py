@@ -19,6 +19,7 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..state.shapes.moving import MovingDomain
 from ..support.summary import Summarised
+from ..support.types import Phi
 
 if TYPE_CHECKING:
     from .trained import Trained
@@ -58,7 +59,7 @@ class Model(Summarised, abc.ABC):
         """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
 
     @abc.abstractmethod
-    def solve(self, phi: Any, **options: Any) -> Solution:
+    def solve(self, phi: Phi, **options: Any) -> Solution:
         """The solutions for a batch of φ."""
 
     @abc.abstractmethod
@@ -79,7 +80,7 @@ class Model(Summarised, abc.ABC):
         """Itself as a function of φ. `points`: those to solve on, if it has chosen none itself."""
 
     @abc.abstractmethod
-    def weights_kept(self, phi: Any) -> int:
+    def weights_kept(self, phi: Phi) -> int:
         """How many weights are kept of a φ like this one."""
 
     @abc.abstractmethod
@@ -100,10 +101,10 @@ class LayerQuery(eqx.Module):
     residual_limit: float = eqx.field(static=True)
     weights_alone: bool = eqx.field(static=True)
 
-    def __call__(self, phi: Any, side: int | None) -> Found:
+    def __call__(self, phi: Phi, side: int | None) -> Found:
         return jax.vmap(partial(self._one, side))(phi)
 
-    def _one(self, side: int | None, phi: Any) -> Found:
+    def _one(self, side: int | None, phi: Phi) -> Found:
         if self.soft:
             solution = predict(self.problem, self.basis, phi, points=self.points, throw=False)
         else:
@@ -125,7 +126,7 @@ class LayerQuery(eqx.Module):
 
 
 def blank_outside(
-    problem: Problem, phi: Any, coords: Array, values: dict[str, Array]
+    problem: Problem, phi: Phi, coords: Array, values: dict[str, Array]
 ) -> dict[str, Array]:
     """NaN where the shape of φ does not reach. Points outside of a shape that stands still are not
     asked."""
@@ -139,7 +140,9 @@ def at_nodes(solution: Solution, side: int | None) -> Any:
     return None if side is None else solution(solution.problem.domain.mesh(side, side))
 
 
-def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
+def values_at(
+    solution: Solution, coords: Float[Any, "q d"], derivatives: tuple[str, ...]
+) -> dict[str, Array]:
     """The unknowns and their derivatives at points, by the names that files have for them."""
     problem = solution.problem
     columns: dict[str, Array] = {}

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from ..support.types import Phi
 from .arrays import AnyArray, namespace
 from .family import SPLITS, Family
 
@@ -79,7 +79,7 @@ class DistanceFromFamily:
             self.units = np.where(deviations > 0, deviations, 1.0)
         self.learned = learned_distance(seen / self.units, seen / self.units)
 
-    def __call__(self, phi: Any) -> np.ndarray:
+    def __call__(self, phi: Phi) -> np.ndarray:
         """The distance of each φ of a batch."""
         return np.asarray(self.learned(self.family.features(phi) / self.units))
 

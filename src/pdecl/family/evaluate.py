@@ -8,10 +8,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
+from ..basis.basis import BasisLike
 from ..error import ErrorBound
 from ..layer.solution import Solution
 from ..support.status import Status
+from ..support.types import Phi
 from . import phi as phis
 from .dataset import Dataset
 from .metrics import relative_l2, summarise
@@ -99,14 +102,14 @@ def evaluate(
     return evaluation, answers
 
 
-def _timed(trained: Trained, phi: Any) -> tuple[Solution, Any, float]:
+def _timed(trained: Trained, phi: Phi) -> tuple[Solution, Any, float]:
     """`_answer`, and the seconds it took for one φ."""
     began = time.perf_counter()
     solution, field = _answer(trained, phi)
     return solution, field, (time.perf_counter() - began) / phis.count(phi)
 
 
-def _answer(trained: Trained, phi: Any) -> tuple[Solution, Any]:
+def _answer(trained: Trained, phi: Phi) -> tuple[Solution, Any]:
     """The solution and its values on the standard grid."""
     # One φ whose solve fails is counted as such and does not end the evaluation.
     solution = trained.solve(phi, throw=False)
@@ -119,7 +122,7 @@ def _inside(trained: Trained, data: Dataset) -> np.ndarray | None:
     return None if inside is None else as_fields(trained, data.phi, inside)
 
 
-def _distances(found: Any, other: Any, inside: np.ndarray | None) -> np.ndarray:
+def _distances(found: PyTree, other: PyTree, inside: np.ndarray | None) -> np.ndarray:
     """Relative distances, over several unknowns the root of their mean square; infinite where a solve
     gave no numbers."""
     within = lambda u: without_outside(u, inside)
@@ -139,7 +142,7 @@ def _distance(found: np.ndarray, other: np.ndarray) -> np.ndarray:
 def metrics_on(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]]:
     """The metrics of `fit`: mean error and residual on a dataset of unseen φ."""
 
-    def metrics(basis: Any) -> dict[str, float]:
+    def metrics(basis: BasisLike) -> dict[str, float]:
         found, _ = evaluate(replace(trained, basis=basis), data)
         return {"error": float(found.errors.mean()), "residual": found.residual_loss}
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import jax
 import jax.random as jr
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from ..error.record import ErrorBound
 from ..layer.solution import Given, Solution
@@ -23,6 +23,7 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..state.rules import require_count
 from ..state.shapes.domain import Domain
+from ..support.types import Phi
 from . import checks
 from . import phi as phis
 from .preset import Network, Preset, Training
@@ -143,11 +144,11 @@ class Family:
         drawn = _sampler(self)(seed, np.arange(start, start + count))
         return jax.tree.map(np.asarray, drawn)
 
-    def check(self, phi: Any) -> Any:
+    def check(self, phi: Phi) -> Any:
         """A user's φ as a batch in float64 (one φ: a batch of one); a ValueError says what is wrong."""
         return checks.as_batch_like(phi, phi_like(self), self.phi_name)
 
-    def reference(self, phi: Any) -> Any:
+    def reference(self, phi: Phi) -> Any:
         """Solutions to trust on the standard grid, with the axes `solution_dims`; for several unknowns
         a dictionary of them. Without `exact`: a solve with more functions and points, see `richer`."""
         phi = self.check(phi)
@@ -161,7 +162,7 @@ class Family:
         given = self.exact is not None or type(self).reference is not Family.reference
         return "given with the problem" if given else str(richer(self))
 
-    def companions(self, phi: Any, truth: bool = False) -> dict[str, np.ndarray]:
+    def companions(self, phi: Phi, truth: bool = False) -> dict[str, np.ndarray]:
         """Further solutions beside the reference, by variable name; costly ones only if `truth`."""
         return {}
 
@@ -184,7 +185,7 @@ class Family:
         each = zip(names, jax.tree.leaves(like), strict=True)
         return {name: tuple(f"{name}_{axis}" for axis in range(leaf.ndim)) for name, leaf in each}
 
-    def coordinates(self, phi: Any) -> dict[str, np.ndarray]:
+    def coordinates(self, phi: Phi) -> dict[str, np.ndarray]:
         """Values along every axis of φ, a batch, and of solutions on the standard grid."""
         arrays = phis.columns(phi, self.phi_name)
         own = {
@@ -197,7 +198,7 @@ class Family:
         lines = [np.linspace(low, high, nodes) for low, high in domain.bounds]
         return own | dict(zip(domain.names, lines, strict=True))
 
-    def grid_of(self, phi: Any) -> int | None:
+    def grid_of(self, phi: Phi) -> int | None:
         """The nodes a side of a φ, or a batch of them, on a grid; None for any other φ."""
         return phi.shape[-1] if self.on_grid else None
 
@@ -222,7 +223,7 @@ class Family:
         has a `size`; `finest`, the points on a face that it wants; and the bound's `resolution`."""
         return further_functions(stated(self), size)
 
-    def features(self, phi: Any) -> np.ndarray:
+    def features(self, phi: Phi) -> np.ndarray:
         """What distances between φ are measured in: a row of numbers for each of a batch."""
         leaves = jax.tree.leaves(phi)
         return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves], axis=1)
@@ -271,11 +272,11 @@ class Family:
         """What the family is called in titles."""
         return self.label or self.name
 
-    def _standard_axes(self, phi: Any) -> list[np.ndarray]:
+    def _standard_axes(self, phi: Phi) -> list[np.ndarray]:
         lines = self.coordinates(phi)
         return [lines[name] for name in stated(self).domain.names]
 
-    def _arranged(self, u: Any) -> Any:
+    def _arranged(self, u: PyTree) -> Any:
         """Solutions indexed in the domain's order, as (φ, *solution_dims)."""
         names = stated(self).domain.names
         order = [1 + names.index(name) for name in self.solution_dims]
@@ -348,5 +349,5 @@ def with_counts(
     ]
 
 
-def _members(batch: Any) -> list[Any]:
+def _members(batch: PyTree) -> list[Any]:
     return [phis.take(batch, number) for number in range(phis.count(batch))]

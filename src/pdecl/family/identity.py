@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import PyTree
 
-from ..state.condition import asks_for, local, located
+from ..state.condition import Condition, asks_for, local, located
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
@@ -99,11 +100,11 @@ def _machine() -> str:
     return hashlib.sha256(f"{platform.node()} {uuid.getnode()}".encode()).hexdigest()[:16]
 
 
-def _where(on: Any) -> Any:
+def _where(on: object) -> Any:
     return [list(map(list, on.sides)), on.paired] if isinstance(on, Region) else type(on).__name__
 
 
-def _probed(problem: Problem, condition: Any) -> dict[str, Any]:
+def _probed(problem: Problem, condition: Condition) -> dict[str, Any]:
     """The entries that an equation reads, and its values."""
     names, phi = problem.domain.names, jax.tree.map(_made_up, problem.phi_like)
     points = _points(condition)
@@ -121,14 +122,14 @@ def _probed(problem: Problem, condition: Any) -> dict[str, Any]:
     return {"reads": list(map(str, ordered)), "gives": values}
 
 
-def _points(condition: Any) -> Points:
+def _points(condition: Condition) -> Points:
     on = condition.on
     if isinstance(on, Region):
         return on.low_discrepancy(max(_PLACES, len(on.sides))).draw(None, _PLACES)
     return on if isinstance(on, Points) else on(jr.key(0))
 
 
-def _made_up(leaf: Any) -> Any:
+def _made_up(leaf: jax.ShapeDtypeStruct) -> Any:
     """Numbers between 0.3 and 0.7 instead of an array of φ."""
     values = 0.3 + 0.4 * ((np.arange(1, leaf.size + 1) * _GOLDEN) % 1).reshape(leaf.shape)
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -136,7 +137,7 @@ def _made_up(leaf: Any) -> Any:
     return jnp.asarray(values, leaf.dtype)
 
 
-def _numbers(tree: Any) -> list[float]:
+def _numbers(tree: PyTree) -> list[float]:
     flat = [np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)]
     return [round(float(x), 12) for part in flat for x in part[:8]]
 

@@ -8,6 +8,7 @@ names what is run.
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, metadata, util
 from pathlib import Path
@@ -107,7 +108,7 @@ def _in_file(path: Path, changed: int) -> Family:
     return _in_module(module, path.stem.replace("_", "-"))
 
 
-def _run(load: Any, where: str) -> Any:
+def _run(load: Callable[[], Any], where: str) -> Any:
     try:
         return load()
     except Exception as error:
@@ -133,17 +134,17 @@ def _in_module(module: ModuleType, name: str) -> Family:
     return _as_family(only, name, stated)
 
 
-def _is_one(value: Any) -> bool:
+def _is_one(value: object) -> bool:
     a_class = isinstance(value, type) and issubclass(value, Family) and value is not Family
     return a_class or isinstance(value, Family | Problem)
 
 
-def _is_own(value: Any, module: ModuleType) -> bool:
+def _is_own(value: object, module: ModuleType) -> bool:
     """Whether a class was made in the module, not imported into it."""
     return not isinstance(value, type) or value.__module__ == module.__name__
 
 
-def _as_family(value: Any, name: str, stated: Any) -> Family:
+def _as_family(value: object, name: str, stated: Mapping[str, Any]) -> Family:
     if isinstance(value, type) and issubclass(value, Family):
         value = value()
     if isinstance(value, Problem):

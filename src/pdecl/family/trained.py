@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..basis.networks import Thinned
 from ..basis.networks.wrappers import Beside
@@ -26,6 +26,7 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..support import storage
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
 from .asked import LayerQuery, Model
@@ -80,7 +81,7 @@ class Trained(Model):
         whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
         return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
 
-    def solve(self, phi: Any, **options: Any) -> Solution:
+    def solve(self, phi: Phi, **options: Any) -> Solution:
         """The solution for a batch of φ. Fields may be on any square grid; they are solved there.
 
         `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`, and is not judged.
@@ -157,7 +158,7 @@ class Trained(Model):
             derivatives, self.experiment.method == "soft", residual_limit, weights_alone,
         )  # fmt: skip
 
-    def weights_kept(self, phi: Any) -> int:
+    def weights_kept(self, phi: Phi) -> int:
         return sum(sizes_of(self.problem(self.family.grid_of(phi)), self.basis, phi).values())
 
     def given(self, weights: Float[Array, "batch n"], grid: int | None) -> tuple[Given, Array]:
@@ -193,7 +194,7 @@ class Trained(Model):
         storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
 
 
-def digest_of(experiment: Experiment, arrays: Any) -> str:
+def digest_of(experiment: Experiment, arrays: PyTree) -> str:
     """What tells a model from any other: SHA-256 over its experiment and arrays."""
     digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
     for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
@@ -279,7 +280,7 @@ def find(name: str | os.PathLike[str]) -> Path:
     return path
 
 
-def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
+def as_fields(trained: Trained, phi: Phi, values: PyTree) -> Any:
     """Values at the nodes of the standard grid, with the axes of the references' arrays."""
     names, nodes = trained.problem().domain.names, nodes_of(trained, phi)
     order = [1 + names.index(name) for name in trained.family.solution_dims]
@@ -287,7 +288,7 @@ def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
     return jax.tree.map(arrange, values)
 
 
-def nodes_of(trained: Trained, phi: Any) -> tuple[int, ...]:
+def nodes_of(trained: Trained, phi: Phi) -> tuple[int, ...]:
     """How many nodes along each coordinate the standard grid has."""
     sizes = trained.family.coordinates(phi)
     return tuple(len(sizes[name]) for name in trained.problem().domain.names)

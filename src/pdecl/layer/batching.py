@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
 _SIDE_BY_SIDE = 8  # single calls in a turn of a loop, at most: each is compiled for itself
@@ -29,7 +29,7 @@ def _anywhere_in_batch(
     return anywhere(jnp.any(happened)), False
 
 
-def whole(tree: Any) -> Any:
+def whole(tree: PyTree) -> Any:
     """The arrays as NumPy's: inside `vmap` those of the whole batch, its axis first. None where their
     numbers are not known, as inside `jit`."""
     leaves, structure = jax.tree.flatten(tree)
@@ -42,7 +42,7 @@ def whole(tree: Any) -> Any:
         return jnp.zeros(())
 
     @look.def_vmap
-    def look_at_batch(size: int, in_batched: Any, leaves: list[Array]) -> tuple[Array, bool]:
+    def look_at_batch(size: int, in_batched: PyTree, leaves: list[Array]) -> tuple[Array, bool]:
         full = lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
         seen.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
         return jnp.zeros(()), False
@@ -53,7 +53,7 @@ def whole(tree: Any) -> Any:
 
 def in_parts(
     function: Callable[[Any], Any],
-    batch: Any,
+    batch: PyTree,
     together: int,
     progress: Callable[[int], None] = lambda more: None,
 ) -> Any:
@@ -159,7 +159,7 @@ def _loop(function: Callable[..., Any], moving: tuple[bool, ...], width: int, *a
     if 0 < size == width:
         return turn(0)
 
-    def advance(i: Array, out: Any) -> Any:
+    def advance(i: Array, out: PyTree) -> Any:
         start = jnp.minimum(i * width, size - width)
         put = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
         return jax.tree.map(put, out, turn(start))

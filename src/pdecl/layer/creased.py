@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..basis.networks.layers import inner, require_counts
 from ..basis.networks.wrappers import as_single
 from ..state.points import is_concrete
 from ..state.problem import Problem
 from ..support.mistakes import found
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from .layer import weights_of
 from .solvers import Cholesky, GaussNewton
 from .system import build
@@ -44,7 +46,7 @@ class Creased(Summarised, bases.Basis):
     along: int = eqx.field(static=True)
     count = bases.forwarded("count", "basis")
 
-    def __init__(self, basis: Any, front: Problem, along: int, blur: float = 0.003):
+    def __init__(self, basis: BasisLike, front: Problem, along: int, blur: float = 0.003):
         bases.require_basis(basis, "Creased: `basis`")
         if not isinstance(front, Problem):
             raise TypeError(f"Creased: `front` must be a Problem; found {found(front)}.")
@@ -68,10 +70,10 @@ class Creased(Summarised, bases.Basis):
         ]
         return Summary("Creased", rows)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Folded":
+    def at(self, phi: Phi) -> "Folded":
         smooth = bases.specialise(self.basis, phi)
         size = sum(bases.sizes(smooth, self.front.unknowns, len(self.front.domain.names), phi).values())
         if self.along > size:
@@ -89,7 +91,7 @@ class Folded(bases.Wrapper):
     blur: Float[Array, ""]
     along: int = eqx.field(static=True)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return jax.tree.map(self._fold, self.inner(x, phi))
 
     def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:

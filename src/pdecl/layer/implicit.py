@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 Pair = tuple[Float[Array, " N"], Float[Array, " m"]]
 
@@ -23,7 +23,7 @@ def attach(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[
     return _root(z, eqx.filter_closure_convert(optimality, z), make_inverse)
 
 
-def constant(tree: Any) -> Any:
+def constant(tree: PyTree) -> Any:
     """The same numbers, without derivatives."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
@@ -34,7 +34,7 @@ def _root(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[]
 
 
 @_root.def_jvp
-def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
+def _root_jvp(primals: PyTree, tangents: PyTree) -> tuple[Pair, Pair]:
     z, optimality, make_inverse = primals
     _, optimality_dot, _ = tangents
     z = _root(z, optimality, make_inverse)

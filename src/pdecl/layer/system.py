@@ -15,11 +15,13 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..state.affine import is_affine
 from ..state.condition import Condition, asks_for, local, located
-from ..state.jet import Entry
-from ..state.points import Points
+from ..state.jet import Axes, Entry
+from ..state.points import Lattice, Points
 from ..state.problem import Problem
+from ..support.types import Phi
 from .gram import Gram, scale_columns, transposed, weigh, written_out
 
 
@@ -84,7 +86,7 @@ class System(eqx.Module):
                 {entry: jet @ shares[entry.unknown] for entry, jet in jets.items()} for jets in self.jets
             ]
 
-        def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
+        def jets(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
             unknowns = self.problem.unknowns
             return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted, lattice)
 
@@ -225,8 +227,8 @@ class QuadraticModel(eqx.Module):
 
 def build(
     problem: Problem,
-    basis: Any,
-    phi: Any,
+    basis: BasisLike,
+    phi: Phi,
     sets: tuple[Points, ...],
     materialise: bool = True,
     whole: bool = False,
@@ -243,10 +245,10 @@ def build(
         plan = replace(plan, beside=tuple(sorted(read)))
     unknowns = problem.unknowns
 
-    def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
+    def jets(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
         return bases.evaluate(basis, unknowns, coords, phi, wanted, lattice)
 
-    def fixed(coords: Any, wanted: Any, lattice: Any) -> dict:
+    def fixed(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
     held = tuple(each_set(problem, plan, sets, jets)) if materialise else None
@@ -254,7 +256,7 @@ def build(
     return System(problem, basis, phi, sets, plan, held, offset)
 
 
-def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) -> Plan:
+def make_plan(problem: Problem, basis: BasisLike, phi: Phi, sets: tuple[Points, ...]) -> Plan:
     names = problem.domain.names
     placed = [(c, sets[place]) for c, place in zip(problem.conditions, problem.places, strict=True)]
     asked = [asks_for(c, problem.unknowns, names, points, phi) for c, points in placed]
@@ -400,7 +402,7 @@ def each_set(
 
 
 def _is_affine(
-    problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Any
+    problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Phi
 ) -> tuple[bool, bool]:
     """Whether a condition's rows, or an energy's gradient, are affine in u; whether it is a curved
     energy."""

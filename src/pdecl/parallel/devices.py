@@ -16,8 +16,10 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from ..support.mistakes import found
+from ..support.types import Phi
 
 PHI = "phi"
 Devices = Sequence[jax.Device] | Mesh
@@ -62,7 +64,7 @@ def require_even(mesh: Mesh, batch: int, where: str) -> None:
         )
 
 
-def mesh_of_batch(phis: Any) -> Mesh | None:
+def mesh_of_batch(phis: Phi) -> Mesh | None:
     """The devices over which arrays are split along their first axis, in its order. None where they are
     not, or otherwise, or not all of this process."""
     leaves = [leaf for leaf in jax.tree.leaves(phis) if eqx.is_array(leaf)]
@@ -70,7 +72,7 @@ def mesh_of_batch(phis: Any) -> Mesh | None:
     return next(iter(meshes)) if len(meshes) == 1 else None
 
 
-def _split_over(leaf: Any) -> Mesh | None:
+def _split_over(leaf: object) -> Mesh | None:
     if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array) or leaf.ndim == 0:
         return None
     if not leaf.is_fully_addressable or len(leaf.sharding.device_set) == 1:
@@ -85,7 +87,7 @@ def _split_over(leaf: Any) -> Mesh | None:
     return Mesh(np.asarray(sorted(parts, key=lambda device: starts[device])), (PHI,))
 
 
-def mesh_in_vmap(phi: Any) -> Mesh | None:
+def mesh_in_vmap(phi: Phi) -> Mesh | None:
     """The same, of arrays that `vmap` is going through just now, outside of any other transformation."""
     leaves = jax.tree.leaves(phi)
     if not leaves or not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
@@ -99,7 +101,7 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
         return jnp.zeros(())
 
     @look.def_vmap
-    def look_at_batch(size: int, in_batched: Any, leaves: list[Any]) -> tuple[Any, bool]:
+    def look_at_batch(size: int, in_batched: PyTree, leaves: list[Any]) -> tuple[Any, bool]:
         meshes.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
         return jnp.zeros(()), False
 
@@ -107,12 +109,14 @@ def mesh_in_vmap(phi: Any) -> Mesh | None:
     return meshes[0] if meshes else None
 
 
-def placed(phis: Any, mesh: Mesh) -> Any:
+def placed(phis: Phi, mesh: Mesh) -> Any:
     """A batch split over the devices of a mesh, whose number divides it."""
     return jax.device_put(phis, NamedSharding(mesh, PartitionSpec(PHI)))
 
 
-def over_devices(function: Callable[[Any, Any], Any], mesh: Mesh | None, given: Any, phis: Any) -> Any:
+def over_devices(
+    function: Callable[[Any, Any], Any], mesh: Mesh | None, given: PyTree, phis: Phi
+) -> Any:
     """`function(given, phis)`, each device for its φ. To be called inside `jit`."""
     if mesh is None:
         return function(given, phis)
@@ -121,7 +125,7 @@ def over_devices(function: Callable[[Any, Any], Any], mesh: Mesh | None, given: 
     return split(on_each, mesh, ["given", PHI], PHI)(arrays, phis)
 
 
-def replicated(tree: Any, mesh: Mesh) -> Any:
+def replicated(tree: PyTree, mesh: Mesh) -> Any:
     """The arrays on every device of a mesh. All processes must hold the same."""
     everywhere = NamedSharding(mesh, PartitionSpec())
 
@@ -136,12 +140,12 @@ def replicated(tree: Any, mesh: Mesh) -> Any:
     return jax.tree.map(place, tree)
 
 
-def local(tree: Any) -> Any:
+def local(tree: PyTree) -> Any:
     """Replicated arrays as this process's own, on its first device."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree)
 
 
-def gathered(tree: Any) -> Any:
+def gathered(tree: PyTree) -> Any:
     """Arrays that are split over devices as NumPy's, in every process. All of them must ask."""
     if jax.process_count() == 1:
         return jax.tree.map(np.asarray, tree)
@@ -159,13 +163,13 @@ def agreed(number: float, mesh: Mesh | None) -> float:
     return float(broadcast_one_to_all(np.float64(number)))
 
 
-def share(tree: Any, mesh: Mesh | None) -> Any:
+def share(tree: PyTree, mesh: Mesh | None) -> Any:
     """Inside `split`: of arrays of a whole batch, in the order of φ's numbers, this device's part."""
     if mesh is None:
         return tree
     number = jax.lax.axis_index(PHI)
 
-    def part(leaf: Any) -> Any:
+    def part(leaf: jax.Array) -> Any:
         count = leaf.shape[0] // mesh.size
         return jax.lax.dynamic_slice_in_dim(leaf, number * count, count)
 
@@ -199,7 +203,7 @@ def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
     return jax.tree.unflatten(structure, parts)
 
 
-def averaged(tree: Any, mesh: Mesh | None) -> Any:
+def averaged(tree: PyTree, mesh: Mesh | None) -> Any:
     """Inside `split`: the mean over all devices, by one collective however many arrays there are."""
     if mesh is None:
         return tree
@@ -214,7 +218,9 @@ def averaged(tree: Any, mesh: Mesh | None) -> Any:
     return jax.tree.unflatten(structure, leaves)
 
 
-def split(function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str], outputs: Any) -> Any:
+def split(
+    function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str], outputs: PyTree
+) -> Any:
     """`function` on every device: of arguments that are the same everywhere or, named "phi", split along
     their first axis; what it returns likewise. To be called inside `jit`.
 
@@ -243,7 +249,7 @@ def split(function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str]
     return on_all
 
 
-def _part(tree: Any, name: str, mesh: Mesh) -> Any:
+def _part(tree: PyTree, name: str, mesh: Mesh) -> Any:
     """What a device gets of arrays, as shapes."""
 
     def one(leaf: Any) -> jax.ShapeDtypeStruct:

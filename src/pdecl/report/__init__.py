@@ -283,7 +283,7 @@ def _without_picture(exhibit: Exhibit) -> Exhibit:
     return replace(exhibit, figure=None, data={})
 
 
-def _write_json(folder: Path, name: str, value: Any) -> str:
+def _write_json(folder: Path, name: str, value: object) -> str:
     with replacing(folder / name) as temporary:
         temporary.write_text(json.dumps(plain(value), indent=1, ensure_ascii=False), "utf-8")
     return name

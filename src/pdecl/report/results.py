@@ -84,7 +84,7 @@ def _points(run: Run) -> dict[str, int]:
     return {name: len(sets[k]) for name, k in zip(problem.names(), problem.places, strict=True)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Lists, dictionaries, numbers, words. JSON has no word for what is not finite: it becomes null."""
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}

@@ -354,6 +354,6 @@ def _read_json(path: Path) -> Any:
         raise ValueError(f"{path} is missing or was cut short: {error}") from error
 
 
-def _write_json(path: Path, value: Any) -> None:
+def _write_json(path: Path, value: object) -> None:
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1))

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..basis.basis import Basis, specialise
+from ..basis.basis import Basis, BasisLike, specialise
 from ..basis.grid import ElementBasis, GridBasis, subsample
 from ..family import SPLITS, Family
 from ..family import phi as phis_of
@@ -31,6 +31,7 @@ from ..layer.system import build
 from ..reduced.pod import leading_modes
 from ..state.points import Points
 from ..state.problem import Problem
+from ..support.types import Phi
 from .runs import Run
 
 
@@ -79,7 +80,7 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
     }
 
 
-def _exact(family: Family, phis: Any, side: int) -> np.ndarray:
+def _exact(family: Family, phis: Phi, side: int) -> np.ndarray:
     """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`, which has those
     that are inside."""
     assert family.exact is not None
@@ -100,7 +101,7 @@ def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     ]
     problem = Problem(whole.domain, inside, whole.parameter, whole.unknowns)
 
-    def one(_: Any, basis: Any, __: Any, phi: Any, weights: Array) -> Array:
+    def one(_: object, basis: BasisLike, __: object, phi: Phi, weights: Array) -> Array:
         system = build(problem, basis, phi, (points,), materialise=False)
         fields = system.fields(weights)
         return jnp.sqrt(sum(jnp.sum(system.values(i, fields) ** 2, axis=1) for i in range(len(inside))))
@@ -224,7 +225,7 @@ def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, Any, np.ndarray]
 
 
 def _measure(
-    trained: Trained, setting: _Setting, size: int, phis: Any, targets: np.ndarray, effort: Effort
+    trained: Trained, setting: _Setting, size: int, phis: Phi, targets: np.ndarray, effort: Effort
 ) -> dict[str, Any]:
     together = _together(trained, effort)
     problem, points = _placed(trained, setting, size, phis)
@@ -254,7 +255,7 @@ def _measure(
 
 
 def _placed(
-    trained: Trained, setting: _Setting, size: int, phis: Any
+    trained: Trained, setting: _Setting, size: int, phis: Phi
 ) -> tuple[Problem, tuple[Points, ...]]:
     """The problem and its points: `ratio` · N inside and 4√N on each face."""
     if setting.ratio is None:
@@ -286,10 +287,10 @@ class Reduced(Basis):
     def count(self) -> int:
         return np.shape(self.matrix)[1]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         inner = specialise(self.inner, phi)
         if isinstance(inner, ElementBasis | GridBasis):
             assert not callable(inner.values), "`at` has made an array of them"
@@ -307,7 +308,7 @@ class Combined(Basis):
     def count(self) -> int:
         return np.shape(self.matrix)[1]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.inner(x, phi) @ self.matrix
 
     @property
@@ -315,7 +316,7 @@ class Combined(Basis):
         return self.inner.offset
 
 
-def gram_of(basis: Any, phis: Any, coords: Any) -> Float[np.ndarray, "N N"]:
+def gram_of(basis: BasisLike, phis: Phi, coords: Float[Any, "n d"]) -> Float[np.ndarray, "N N"]:
     """Mean products of all pairs of functions over points and φ."""
     coords = jnp.asarray(coords)
     values = [np.asarray(values_at(basis, jnp.asarray(phi), coords)) for phi in phis]
@@ -323,7 +324,7 @@ def gram_of(basis: Any, phis: Any, coords: Any) -> Float[np.ndarray, "N N"]:
 
 
 @eqx.filter_jit
-def values_at(basis: Any, phi: Any, coords: Any) -> Float[Array, "n N"]:
+def values_at(basis: BasisLike, phi: Phi, coords: Float[Any, "n d"]) -> Float[Array, "n N"]:
     """The values of all functions for one φ at points."""
     functions = specialise(basis, phi)
     return jax.vmap(lambda x: functions(x, phi))(coords)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..support.summary import Summarised
 from .condition import asks_for, describe, local, located
-from .domain import Region
+from .domain import Box, Region
 from .points import Points
 from .rules import Uniform, tensor
 from .shapes.domain import Domain, ShapeRegion
@@ -177,20 +177,20 @@ def plot_problem(problem: Any, ax: Any = None, size: int = 200) -> Any:
     return ax
 
 
-def _domain(solution: Any) -> Any:
+def _domain(solution: Shown) -> Any:
     """The domain of a solution's φ."""
     domain = solution.problem.domain
     return domain.at(solution.phi) if isinstance(domain, MovingDomain) else domain
 
 
-def _space(domain: Any) -> list[int]:
+def _space(domain: Box) -> list[int]:
     """The axes of space: a shape's own; of a box all but t."""
     if isinstance(domain, Domain):
         return list(range(domain.shape.dim))
     return [axis for axis, name in enumerate(domain.names) if name != "t" or len(domain.names) == 1]
 
 
-def _panels(domain: Any, at: dict[str, float]) -> list[tuple[list[int], dict[int, float]]]:
+def _panels(domain: Box, at: dict[str, float]) -> list[tuple[list[int], dict[int, float]]]:
     """What each panel shows: the axes along it, and the values of all others."""
     held = {domain.axis(name): float(value) for name, value in at.items()}
     for axis, value in held.items():
@@ -222,7 +222,9 @@ def _panels(domain: Any, at: dict[str, float]) -> list[tuple[list[int], dict[int
     )
 
 
-def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, float], level: float) -> Any:
+def _surfaces(
+    solution: Shown, ax: Any, names: tuple[str, ...], at: dict[str, float], level: float
+) -> Any:
     """Where each unknown has a value, in three coordinates."""
     domain = _domain(solution)
     shown, held = _shown(domain, at)
@@ -246,7 +248,7 @@ def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, floa
     return axes
 
 
-def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, float]]:
+def _shown(domain: Box, at: dict[str, float]) -> tuple[list[int], dict[int, float]]:
     """The axes along a mesh, and the values of all others: those held, and the end of time."""
     held = {domain.axis(name): float(value) for name, value in at.items()}
     shown = [axis for axis in _space(domain) if axis not in held]
@@ -254,7 +256,7 @@ def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, floa
     return shown, {axis: x for axis, x in (ends | held).items() if axis not in shown}
 
 
-def _draw_surface(ax: Any, domain: Any, shown: list[int], triangles: np.ndarray) -> None:
+def _draw_surface(ax: Any, domain: Box, shown: list[int], triangles: np.ndarray) -> None:
     from matplotlib.colors import LightSource
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
@@ -298,7 +300,7 @@ def _inches(rows: int, columns: int) -> tuple[float, float]:
     return 1 + 3.6 * columns, 3 * rows
 
 
-def _draw(ax: Any, solution: Any, unknown: str, panel: tuple[list[int], dict[int, float]]) -> Any:
+def _draw(ax: Any, solution: Shown, unknown: str, panel: tuple[list[int], dict[int, float]]) -> Any:
     """A line, or a map, which is returned."""
     domain, (shown, held) = _domain(solution), panel
     names = domain.names
@@ -340,12 +342,12 @@ def _filled(values: np.ndarray) -> np.ndarray:
     return values[tuple(distance_transform_edt(unknown, return_distances=False, return_indices=True))]
 
 
-def _require_one(solution: Any) -> None:
+def _require_one(solution: Shown) -> None:
     if np.ndim(getattr(solution, "weights", 0)) > 1:
         raise ValueError("a picture or a file is of one φ; this solution is for a batch.")
 
 
-def _fields(solution: Any, coords: np.ndarray, *by: str) -> dict[str, np.ndarray]:
+def _fields(solution: Shown, coords: np.ndarray, *by: str) -> dict[str, np.ndarray]:
     """Each unknown, or a derivative, at points; NaN outside of the domain."""
     inside = ~_domain(solution).outside(coords)
     if not inside.any():
@@ -359,7 +361,7 @@ def _fields(solution: Any, coords: np.ndarray, *by: str) -> dict[str, np.ndarray
     return out
 
 
-def _residuals(solution: Any, coords: np.ndarray) -> dict[str, np.ndarray]:
+def _residuals(solution: Shown, coords: np.ndarray) -> dict[str, np.ndarray]:
     """The equations of conditions inside, at points: the root of their sum of squares."""
     problem, out = solution.problem, {}
     names = problem.domain.names
@@ -380,7 +382,7 @@ def _residuals(solution: Any, coords: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _mesh(
-    domain: Any, shown: list[int], held: dict[str, float], cells: int
+    domain: Box, shown: list[int], held: dict[str, float], cells: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points of a mesh of the shape and its simplices: those of a grid, the corners that are near the
     boundary or just beyond moved onto it."""

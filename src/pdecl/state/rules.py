@@ -154,7 +154,7 @@ def per_axis(counts: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return counts
 
 
-def require_count(name: str, count: Any) -> None:
+def require_count(name: str, count: object) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
 

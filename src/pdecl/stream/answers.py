@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import ArrayLike, PyTree
 
 from ..family import SPLITS
 from ..family import phi as phis
@@ -20,6 +21,7 @@ from ..parallel.devices import mesh_of, over_devices, placed
 from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
 from ..support.status import Status, usable
+from ..support.types import Phi
 from .phi import Source
 from .query import Query
 from .summary import Bounds, ErrorTarget, check_bounds
@@ -61,7 +63,7 @@ class Predictor:
     def __init__(
         self,
         model: Model,
-        shape: Any,
+        shape: PyTree,
         query: Query,
         batch: int,
         target: ErrorTarget | None = None,
@@ -162,7 +164,7 @@ class Predictor:
         phi = phis.stack([good.get(place, self.stand_in) for place in range(self._filled)])
         return phi, np.array([place in good for place in range(count)]), messages
 
-    def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
+    def _solution(self, phi: Phi, found: dict[str, Any]) -> Solution:
         outcome = {name: found[name] for name in FOUND}
         phi, outcome = jax.tree.map(jax.numpy.asarray, (phi, outcome))
         return Solution(Given.of(self.problem, self.trained.basis, self.points), phi, **outcome)
@@ -199,8 +201,8 @@ class _Begun(NamedTuple):
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def _answer(
-    arrays: Any,
-    phi: Any,
+    arrays: PyTree,
+    phi: Phi,
     others: tuple[Any, tuple[Any, ...]],
     side: int | None,
     mesh: Mesh | None,
@@ -222,18 +224,18 @@ def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query
         found[name] = _with(found[name], place, getattr(solution, name))
 
 
-def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
+def _with(values: np.ndarray, place: int, new: ArrayLike) -> np.ndarray:
     values = np.array(values)
     values[place] = np.asarray(new)[0]
     return values
 
 
-def grid_of(model: Model, shape: Any) -> int | None:
+def grid_of(model: Model, shape: PyTree) -> int | None:
     """A φ on a grid says by its shape on which one it is to be solved."""
     return shape[0] if model.trained.experiment.family.on_grid else None
 
 
-def _require_shape(model: Model, shape: Any) -> None:
+def _require_shape(model: Model, shape: PyTree) -> None:
     if model.shape not in (None, shape):
         raise ValueError(
             f"this solver was compiled for φ of shape {model.shape}; found {shape}. Solve with the "

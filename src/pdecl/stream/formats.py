@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jax.typing import DTypeLike
 
 from ..support.files import replacing, require_writable
 
@@ -156,19 +157,13 @@ class Hdf5(Arrays):
         def column(name: str, dtype: str, axes: tuple[str, ...], fill: Any, length: int) -> Any:
             shape = (length, *(len(layout.axes[axis]) for axis in axes))
             kind = h5py.string_dtype("utf-8", MESSAGE) if dtype == "text" else dtype
-            rows = min(batch, length) if name != "checksum" else 1024
-            options: dict[str, Any] = {}
-            if compressed:
-                options = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
-                options |= {"fletcher32": True, "chunks": (max(1, min(rows, length)), *shape[1:])}
-            else:
-                plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-                plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-                if fill is None:
-                    plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-                options["dcpl"] = plan
+            rows = batch if name != "checksum" else 1024
+            rows = rows if count is None else max(1, min(rows, length))
+            options = _PACKED if compressed else {"dcpl": _in_place(fill)}
+            if compressed or count is None:
+                options = {**options, "chunks": (rows, *shape[1:])}
             if count is None:
-                options |= {"chunks": (max(1, rows), *shape[1:]), "maxshape": (None, *shape[1:])}
+                options = {**options, "maxshape": (None, *shape[1:])}
             item = file.create_dataset(name, shape, kind, fillvalue=fill, **options)
             if name == "sample":
                 item.make_scale(name)
@@ -232,6 +227,20 @@ class Hdf5(Arrays):
         # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
         with suppress(OSError, RuntimeError):
             self.file.close()
+
+
+_PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+
+
+def _in_place(fill: Any) -> Any:
+    """What makes HDF5 give an array its place at once, filled if there is a value to fill it with."""
+    import h5py
+
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    if fill is None:
+        plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    return plan
 
 
 class Zarr(Arrays):
@@ -534,7 +543,7 @@ def _write_npz(arrays: Arrays, out: Path) -> None:
 
 
 def _write_member(
-    archive: zipfile.ZipFile, name: str, dtype: Any, shape: Any, parts: Iterator[np.ndarray]
+    archive: zipfile.ZipFile, name: str, dtype: DTypeLike, shape: Any, parts: Iterator[np.ndarray]
 ) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..family import Family, describe, phi_like
 from ..family import phi as phis
@@ -152,7 +153,7 @@ class FromItems:
             self._gone += len(batch)
             yield batch
 
-    def _plain(self, item: Any) -> Any:
+    def _plain(self, item: PyTree) -> Any:
         if not isinstance(item, dict):
             return item
         if not _is_array(self._family):
@@ -163,7 +164,7 @@ class FromItems:
         names = [name for name in _phi_names(self._family) if name in item] or list(item)
         return item[names[0]] if names else item
 
-    def _shape_of(self, item: Any) -> Any:
+    def _shape_of(self, item: PyTree) -> Any:
         """That of the first φ if it is a good one, and else that of the family."""
         family_shape = phis.shape_of(phi_like(self._family))
         if not self._family.on_grid:
@@ -314,7 +315,7 @@ def _json_items(path: Path, family: Family) -> list[Any]:
     return [value] if _depth(value) == axes else value
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     return 1 + _depth(value[0]) if isinstance(value, list) and value else 0
 
 

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import ArrayLike, PyTree
 
 from ..family import Family
 from ..family.array_files import ArrayFile
@@ -105,7 +106,7 @@ class Query:
             arranged = reduced(arranged, self.axes, self.reductions)
         return {name: np.asarray(u, self.dtype) for name, u in arranged.items()}
 
-    def arrange(self, values: Any) -> np.ndarray:
+    def arrange(self, values: ArrayLike) -> np.ndarray:
         """Values `(batch, n)` as `(batch, *shape)`."""
         values = np.asarray(values, np.float64)
         if self.order is None:
@@ -130,8 +131,8 @@ def on_grid(
     problem: Problem,
     family: Family,
     counts: tuple[int, ...] | None,
-    shape: Any,
-    derivatives: Any = (),
+    shape: PyTree,
+    derivatives: Iterable[str] = (),
 ) -> Query:
     """Evenly spaced nodes, ends included, laid out as the references are: along the `solution_dims`.
 
@@ -162,7 +163,7 @@ def on_grid(
     return Query(names, coords[inside], axes, order, wanted, problem.unknowns, inside=some)
 
 
-def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = ()) -> Query:
+def at_points(problem: Problem, family: Family, coords: Any, derivatives: Iterable[str] = ()) -> Query:
     """Points of shape `(n, d)`, columns in the domain's order."""
     coords = np.asarray(coords, np.float64)
     names = problem.domain.names
@@ -322,7 +323,7 @@ def _is_header(first: list[list[str]]) -> bool:
     return False
 
 
-def _derivatives(problem: Problem, family: Family, wanted: Any) -> tuple[str, ...]:
+def _derivatives(problem: Problem, family: Family, wanted: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(wanted))
     for derivative in wanted:
         if not derivative or not set(along(derivative, problem.domain.names)) <= set(

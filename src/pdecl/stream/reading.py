@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ class AnswerFile:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, which: Any) -> Any:
+    def __getitem__(self, which: str | slice | SupportsIndex) -> Any:
         if isinstance(which, str):
             return self._read([which], self._rows)[which]
         if isinstance(which, slice):

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 from threadpoolctl import threadpool_limits
 
 from ..family import phi as phis
@@ -64,7 +65,7 @@ class StreamReport:
 
 def ask(
     model: Model,
-    shape: Any,
+    shape: PyTree,
     *,
     grid: tuple[int, ...] | None = None,
     points: Any = None,
@@ -362,12 +363,12 @@ def _parameters(predictor: Predictor) -> Parameters:
     return Parameters(dims, axes, family.units)
 
 
-def _zeros(shape: Any) -> Any:
+def _zeros(shape: PyTree) -> Any:
     is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
     return jax.tree.map(np.zeros, shape, is_leaf=is_shape)
 
 
-def _shapes(shape: Any) -> list[tuple[int, ...]]:
+def _shapes(shape: PyTree) -> list[tuple[int, ...]]:
     """The shapes of the arrays of φ."""
     return (
         [shape]

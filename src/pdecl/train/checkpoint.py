@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..parallel.processes import by_first
 from .history import History
@@ -45,7 +46,7 @@ class Checkpoints:
     def __repr__(self) -> str:
         return f"Checkpoints({str(self.folder)!r}, every={self.every})"
 
-    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+    def open(self, state: PyTree, settings: dict[str, Any]) -> tuple[Any, int, History]:
         """The state to go on from, the number of steps behind it, and its history.
 
         That of the last checkpoint, or the given one where there is none.
@@ -83,7 +84,7 @@ class Checkpoints:
         leaves = [jax.numpy.asarray(restored.state[_name(i)]) for i in range(len(leaves))]
         return jax.tree.unflatten(tree, leaves), step, History.from_dict(restored.notes["history"])
 
-    def save(self, step: int, state: Any, history: History, force: bool = False) -> None:
+    def save(self, step: int, state: PyTree, history: History, force: bool = False) -> None:
         """Writes in the background, if it is time or `force`."""
         if not force and step % self.every:
             return
@@ -159,15 +160,15 @@ class Checkpoints:
 class NoCheckpoints:
     """What stands for `Checkpoints` where none are kept."""
 
-    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+    def open(self, state: PyTree, settings: dict[str, Any]) -> tuple[Any, int, History]:
         return state, 0, History()
 
-    def save(self, step: int, state: Any, history: History, force: bool = False) -> None: ...
+    def save(self, step: int, state: PyTree, history: History, force: bool = False) -> None: ...
     def abandon(self) -> None: ...
     def close(self) -> None: ...
 
 
-def _describe(state: Any) -> dict[str, str]:
+def _describe(state: PyTree) -> dict[str, str]:
     return {
         jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}"
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)

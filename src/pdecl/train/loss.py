@@ -4,12 +4,11 @@ hard   ω is the layer's solution on the points it was given; the loss is taken 
 soft   ω is what the network predicts (`basis.weights(phi)`, or ones); the same loss, all points
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..layer.implicit import constant
 from ..layer.layer import weights_of
 from ..layer.solvers import GaussNewton
@@ -18,6 +17,7 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..state.rules import Gauss, Grid
 from ..support.status import Status
+from ..support.types import Phi
 
 METHODS, MEANS = ("hard", "soft"), ("log", "mean")
 
@@ -27,8 +27,8 @@ Sets = tuple[Points, ...]
 def hard(
     problem: Problem,
     loss_problem: Problem,
-    basis: Any,
-    phi: Any,
+    basis: BasisLike,
+    phi: Phi,
     points: Sets,
     fresh: Sets,
     solver: GaussNewton,
@@ -46,7 +46,7 @@ def hard(
 
 
 def soft(
-    loss_problem: Problem, basis: Any, phi: Any, fresh: Sets
+    loss_problem: Problem, basis: BasisLike, phi: Phi, fresh: Sets
 ) -> tuple[Float[Array, ""], Int[Array, ""]]:
     """What the conditions leave with the weights that the network itself predicts."""
     basis = bases.specialise(basis, phi)
@@ -56,7 +56,7 @@ def soft(
 
 
 def residual_loss(
-    loss_problem: Problem, basis: Any, phi: Any, points: Sets, weights: Float[Array, " N"]
+    loss_problem: Problem, basis: BasisLike, phi: Phi, points: Sets, weights: Float[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the weighted mean squares of all rows, and the energies."""
     return _total(build(loss_problem, basis, phi, points, materialise=False), weights)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
+from ...support.types import Phi
 from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder, Standard
 from .features import Features, Scaled, count
@@ -74,10 +75,10 @@ class DeepONet(Summarised, Basis):
         ]
         return Summary(functions("DeepONet", trunk.layers[-1].out_features, trunk.unknowns), rows)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.trunk(x)
 
-    def weights(self, phi: Any) -> Any:
+    def weights(self, phi: Phi) -> Any:
         return by_unknown(self.branch(phi), self.trunk.unknowns)
 
 
@@ -141,10 +142,10 @@ class GatedDeepONet(Summarised, Pickled, Basis):
     def count(self) -> int | None:
         return len(self.trunk[-1].weight) // len(self.unknowns)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Met":
+    def at(self, phi: Phi) -> "Met":
         phi = self.standard(phi)
         return Met(self, self.activation(self.code_phi(phi)), self.activation(self.branch[0](phi)))
 
@@ -156,7 +157,7 @@ class Met(Wrapper):
     code: Float[Array, " width"]
     first: Float[Array, " width"]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         net, point = self.inner, self.inner.features(x)
         here = net.activation(net.code_point(point))
         gate = lambda z: (1 - z) * self.code + z * here

@@ -16,6 +16,7 @@ from ...state.shapes.moving import MovingDomain
 from ...state.shapes.smooth import Sides, require_told_apart, smooth_distance, wanted_sides
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
+from ...support.types import Phi
 from ..basis import Wrapper, require_basis, specialise
 from .layers import Pickled, inner, name_of
 from .wrappers import Shifted, times
@@ -54,7 +55,7 @@ class ExactBoundary(Summarised, Pickled, Wrapper):
         rows = [(f"exact on {on}", name_of(value)) for on, value in self.given]
         return Summary("ExactBoundary", [*rows, ("basis", inner(self.inner))])
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         domain = self.given[0][0].box
         whole = tuple(part for on, _ in self.given for part in _parts(on))
         factor = _Distance(domain, _sides(domain, whole), phi)
@@ -83,7 +84,7 @@ class _Between(eqx.Module):
     distances: list[_Distance]
     values: list[Callable[[Any, Any], Any]]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         s = jnp.stack([distance(x) for distance in self.distances])
         n = len(self.distances)
         others = jnp.stack([jnp.prod(s[np.arange(n) != i]) for i in range(n)])

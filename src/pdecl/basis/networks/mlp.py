@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
+from ...support.types import Phi
 from ..basis import Basis
 from .features import Features, Scaled, count
 from .layers import (
@@ -86,7 +87,7 @@ class MLP(Summarised, Pickled, Basis):
     def count(self) -> int | None:
         return len(self.layers[-1].weight) // len(self.unknowns)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         h = self.features(x)
         for layer in self.layers[:-1]:
             h = self.activation(layer(h))

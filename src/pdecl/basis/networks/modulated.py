@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
+from ...support.types import Phi
 from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder
 from .features import Features
@@ -70,10 +71,10 @@ class Modulated(Summarised, Basis):
         ]
         return Summary(functions("Modulated", network.layers[-1].out_features, network.unknowns), rows)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Coded":
+    def at(self, phi: Phi) -> "Coded":
         width, depth = self.network.layers[-1].in_features, len(self.network.layers) - 1
         scales, shifts = self.modulation(self.encoder(phi)).reshape(2, depth, width)
         return Coded(self.network, 1 + scales, shifts)
@@ -86,7 +87,7 @@ class Coded(Wrapper):
     scales: Float[Array, "depth width"]
     shifts: Float[Array, "depth width"]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         network = self.inner
         h = network.features(x)
         for layer, scale, shift in zip(network.layers[:-1], self.scales, self.shifts, strict=True):

@@ -29,7 +29,7 @@ def constrained(
     C = model.C
     inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined=False)
 
-    def improve(_: Any, so_far: tuple[Array, Array, Array, Effort]) -> Any:
+    def improve(_: object, so_far: tuple[Array, Array, Array, Effort]) -> Any:
         p, multipliers, violation, total = so_far
         # CᵀC is in H₁, so it must be in the gradient too.
         slope = model.slope(p) + ridge * (start + p) + transposed(C, multipliers + violation)
@@ -78,7 +78,7 @@ def _soft_inverse(
         x, y = split(z)
         return jnp.concatenate([gram.mv(x) + transposed(C, y), C.mv(x) - soft * y])
 
-    def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
+    def solve_joined(_: object, rhs: Array) -> tuple[Array, Effort]:
         z, effort = solve(*split(rhs))
         return jnp.concatenate(z), effort
 
@@ -130,7 +130,7 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
 
-        def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+        def improve(_: object, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
             y, total = so_far[1:]
             x, effort = solver.apply(prepared, heavy, f + transposed(rows, weight * g - y))
             return x, y + weight * (rows.mv(x) - g), combine_efforts(total, effort)

@@ -72,9 +72,9 @@ def search(
     start: Float[Array, " N"],
     solver: GaussNewton,
     *,
-    free_start: Any = False,
+    free_start: Bool[Array, ""] | bool = False,
     roughly: tuple[Bool[Array, ""], GaussNewton] | None = None,
-    idle: Any = False,
+    idle: Bool[Array, ""] | bool = False,
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Int[Array, ""], Bool[Array, ""]]:
     """ω, multipliers, steps taken, and whether the stopping rule was met. Not differentiable.
 
@@ -194,7 +194,10 @@ def stationarity(
 
 
 def preconditioner(
-    model: QuadraticModel, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver
+    model: QuadraticModel,
+    ridge: Float[Array, " N"],
+    damping: Float[Array, ""] | float,
+    linear: LinearSolver,
 ) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
     the rows: `(f, g) ↦ (p, multipliers)`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ from ..precision import precision_of
 from ..system import QuadraticModel
 from .base import DirectSolver, Effort, exact, smallest_eigenvalue
 from .equalities import schur
+from .triangular import Triangular
 
 
 def overdetermined(
@@ -69,7 +69,7 @@ def overdetermined(
     return p, jax.lax.cond(short, lambda: violation / weight, balance), exact()
 
 
-def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: Array) -> Array:
+def _sees_everything(solver: DirectSolver, prepared: Triangular, norms: Array, ridge: Array) -> Array:
     """Whether H, its columns divided by norms, is far from singular."""
     inverse = lambda f: norms * solver.once(prepared, norms * f)
     far = jnp.maximum(1e2 * precision_of(ridge.dtype).regularisation, 1e4 * jnp.max(ridge / norms**2))

@@ -1,7 +1,6 @@
 """Fewer rows than functions: the shortest ω, from a system with as many unknowns as rows (the dual)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +51,7 @@ def _by_iterations(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Arr
     target = target - _out_of_reach(inverse_of(solver, gram, prepared), gram, target)
     inverse = inverse_of(unrefined(solver), gram, prepared)  # each iteration corrects the one before
 
-    def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
+    def improve(_: object, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
         step, effort = inverse(target - gram.rows.mv(transposed(gram.rows, y)))
         return y + step, combine_efforts(total, effort)

@@ -19,6 +19,7 @@ from ...state.condition import Fit
 from ...state.domain import Box
 from ...state.problem import Problem
 from ...state.rules import require_count
+from ...support.types import Phi
 from . import reference
 from .bound import NORM, burgers_bound
 from .interpolant import coefficients, initial
@@ -106,7 +107,7 @@ class Burgers(Family):
         """One u₀ from a JAX key."""
         return self._initial_values(jr.normal(key, (2, self.modes)))
 
-    def check(self, u0: Any) -> Float64[np.ndarray, "count n"]:
+    def check(self, u0: Phi) -> Float64[np.ndarray, "count n"]:
         """u₀ at any number of evenly spaced points with both ends, as a batch in float64."""
         u0 = checks.as_batch(u0, "u0", 1, "points along x")
         checks.require_at_least("u0", u0.shape[1], 5, "points")
@@ -120,7 +121,7 @@ class Burgers(Family):
             )
         return u0
 
-    def reference(self, u0: Any) -> Float64[np.ndarray, "count t x"]:
+    def reference(self, u0: Phi) -> Float64[np.ndarray, "count t x"]:
         """u at t = j/100 (axis 1) and x = i/100 (axis 2), by ETDRK4, to 1e-9 of max |u|."""
         return reference.converged(coefficients(self.check(u0)), self.viscosity)
 

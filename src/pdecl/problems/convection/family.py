@@ -20,6 +20,7 @@ from ...state.condition import Condition, Fit
 from ...state.domain import Box
 from ...state.problem import Problem
 from ...state.rules import require_count
+from ...support.types import Phi
 from . import reference
 from .bound import NORM, convection_bound
 from .carried import Carried
@@ -120,7 +121,7 @@ class Convection(Family):
         """One β from a JAX key."""
         return self._speeds(jr.normal(key, (2, squared_exponential_modes(self.length))))
 
-    def check(self, beta: Any) -> Float64[np.ndarray, "count n"]:
+    def check(self, beta: Phi) -> Float64[np.ndarray, "count n"]:
         """β at any number of evenly spaced points with both ends, as a batch in float64."""
         beta = checks.as_batch(beta, "beta", 1, "points along x")
         checks.require_at_least("beta", beta.shape[1], 4, "points")
@@ -139,7 +140,7 @@ class Convection(Family):
             )
         return beta
 
-    def companions(self, beta: Any, truth: bool = False) -> dict[str, np.ndarray]:
+    def companions(self, beta: Phi, truth: bool = False) -> dict[str, np.ndarray]:
         """u_box: the box scheme on the same grid, which published results are measured against."""
         beta = self.check(beta)
         return {"u_box": reference.box_scheme(speed(beta, np.linspace(0.0, 1.0, 101)))}

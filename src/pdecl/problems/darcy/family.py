@@ -1,5 +1,6 @@
 """Darcy flow through two materials: −∇·(ν∇u) = 1 on (0, 1)², u = 0 on the boundary; φ is ν."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from ...family.preset import Network, Preset, Training
 from ...layer.solution import Solution
 from ...state.problem import Problem
 from ...state.rules import require_count
+from ...support.types import Phi
 from . import reference, statement
 from .bound import NORM, darcy_bound
 from .conjugate_gradients import by_conjugate_gradients
@@ -88,7 +90,7 @@ class Darcy(Family):
         """One ν from a JAX key."""
         return self._two_materials(jr.normal(key, (self.grid, self.grid)))
 
-    def check(self, nu: Any) -> Float64[np.ndarray, "count n n"]:
+    def check(self, nu: Phi) -> Float64[np.ndarray, "count n n"]:
         """ν on any square grid of nodes, boundary included, as a batch in float64."""
         nu = checks.as_batch(nu, "nu", 2, "nodes along x and y")
         if nu.shape[1] != nu.shape[2]:
@@ -105,11 +107,11 @@ class Darcy(Family):
             )
         return nu
 
-    def reference(self, nu: Any) -> Float64[np.ndarray, "count n n"]:
+    def reference(self, nu: Phi) -> Float64[np.ndarray, "count n n"]:
         """The five-point solution with arithmetic face averages, on the grid of ν."""
         return reference.finite_differences(self.check(nu))
 
-    def companions(self, nu: Any, truth: bool = False) -> dict[str, np.ndarray]:
+    def companions(self, nu: Phi, truth: bool = False) -> dict[str, np.ndarray]:
         """With `truth`: u_truth, the solution for ν constant on the pixel around each node."""
         return {"u_truth": reference.pixel_truth(self.check(nu))} if truth else {}
 
@@ -117,7 +119,7 @@ class Darcy(Family):
         nodes = np.linspace(0.0, 1.0, phi.shape[-1])
         return {"x": nodes, "y": nodes}
 
-    def residual_on(self, solution: Solution, nodes: Any) -> np.ndarray:
+    def residual_on(self, solution: Solution, nodes: Sequence[int]) -> np.ndarray:
         """Of the five-point fluxes at the interior nodes of the grid of ν."""
         family = replace(self, grid=solution.phi.shape[-1])
         problem = stated(family, form="conservative", walls=False)

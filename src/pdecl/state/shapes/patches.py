@@ -3,11 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import gamma, pi
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Shaped
+
+# Points, and what patches map to them, in arrays of NumPy or JAX.
+Coords: TypeAlias = Shaped[Any, "n d"]
+Parameters: TypeAlias = Shaped[Any, "n k"]
 
 
 class ShapeError(ValueError):
@@ -31,7 +36,7 @@ class Patch:
     even: bool = True
 
 
-def sphere(dim: int, s: Any) -> Any:
+def sphere(dim: int, s: Parameters) -> Any:
     """The unit cube onto the unit sphere of R^dim, equal volumes to equal areas.
 
     The last coordinate z of an evenly drawn point has density (1 − z²)^((dim−3)/2); the others are a
@@ -54,7 +59,7 @@ def sphere_area(dim: int) -> float:
     return 2 * pi ** (dim / 2) / gamma(dim / 2)
 
 
-def simplices(corners: Any, suffix: str = "") -> Patch:
+def simplices(corners: Shaped[Any, "m d d"], suffix: str = "") -> Patch:
     """Segments in the plane or triangles in space, of shape (m, d, d), as one patch of even measure.
 
     The first parameter runs through them by their measure. Their outward normals are on the right of
@@ -65,7 +70,7 @@ def simplices(corners: Any, suffix: str = "") -> Patch:
     whole, ends = xp.sum(sizes), np.cumsum(np.asarray(jax.lax.stop_gradient(sizes)))
     ends = ends / ends[-1]
 
-    def at(s: Any) -> tuple[Any, Any, Any]:
+    def at(s: Parameters) -> tuple[Any, Any, Any]:
         first = np.asarray(s[:, 0])
         row = np.minimum(np.searchsorted(ends, first, side="right"), len(ends) - 1)
         start = np.where(row > 0, ends[row - 1], 0.0)
@@ -82,7 +87,7 @@ def simplices(corners: Any, suffix: str = "") -> Patch:
     return Patch(at, suffix)
 
 
-def _normals(corners: Any) -> tuple[Any, Any]:
+def _normals(corners: Shaped[Any, "m d d"]) -> tuple[Any, Any]:
     """Unit normals and measures of segments or triangles."""
     xp = space(corners)
     along = corners[:, 1] - corners[:, 0]

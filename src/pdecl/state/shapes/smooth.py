@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .patches import ShapeError
+from .patches import Coords, ShapeError
 from .primitives import Ball, Cuboid, Ellipse, HalfSpace, Polygon, Signed
 from .shape import Combined, Difference, Named, Primitive, Shape, Union
 
@@ -98,7 +98,7 @@ def _primitive(leaf: Primitive, flags: list[bool]) -> Callable[[Any], Any]:
     )
 
 
-def _of_box(box: Cuboid, flags: list[bool], x: Any) -> Any:
+def _of_box(box: Cuboid, flags: list[bool], x: Coords) -> Any:
     ends = [part for a in range(box.dim) for part in (x[:, a] - box.low[a], box.high[a] - x[:, a])]
     ends = [part for part, wanted in zip(ends, flags, strict=True) if wanted]
     out = ends[0]
@@ -107,7 +107,7 @@ def _of_box(box: Cuboid, flags: list[bool], x: Any) -> Any:
     return out
 
 
-def _of_polygon(polygon: Polygon, flags: list[bool], x: Any) -> Any:
+def _of_polygon(polygon: Polygon, flags: list[bool], x: Coords) -> Any:
     """The reciprocals of distances to segments added up: each is smooth but at its ends (f, the line's
     own distance, beside what is zero on the segment alone)."""
     a = jnp.asarray(polygon.vertices)
@@ -132,7 +132,7 @@ def _of_polygon(polygon: Polygon, flags: list[bool], x: Any) -> Any:
 
 
 def _both(one: Callable, other: Callable) -> Callable[[Any], Any]:
-    def at(x: Any) -> Any:
+    def at(x: Coords) -> Any:
         a, b = one(x), other(x)
         return a + b - _hypot(a, b)
 
@@ -140,7 +140,7 @@ def _both(one: Callable, other: Callable) -> Callable[[Any], Any]:
 
 
 def _either(one: Callable, other: Callable) -> Callable[[Any], Any]:
-    def at(x: Any) -> Any:
+    def at(x: Coords) -> Any:
         a, b = one(x), other(x)
         return a + b + _hypot(a, b)
 

@@ -70,6 +70,16 @@ def require_at_least(name: str, found: int, least: int, what: str) -> None:
         raise ValueError(f"{name} has {found} {what}; at least {least} are needed")
 
 
+def require_positive(name: str, values: np.ndarray, why: str = "") -> None:
+    """All values of a batch of φ are positive."""
+    bad = np.flatnonzero((values <= 0).any(axis=tuple(range(1, values.ndim))))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be positive everywhere{why}; its smallest value is {values.min():.6g} "
+            f"({numbered(bad)})"
+        )
+
+
 def require_positive_fields(family: object, *fields: str) -> None:
     """The named constants of a family are positive numbers."""
     for field in fields:

@@ -18,8 +18,8 @@ from ..support.types import Phi
 from . import phi as phis
 from .dataset import Dataset
 from .metrics import relative_l2, summarise
-from .nodes import inside_of, values_on, without_outside
-from .trained import Trained, as_fields, nodes_of
+from .nodes import values_on, without_outside
+from .trained import Trained, as_fields, inside_fields, nodes_of
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def evaluate(
     warm = seconds[1 : data.count // together] or [
         _timed(trained, phis.take(data.phi, slice(0, together)))[2]
     ]
-    answers, inside = phis.joined(fields), _inside(trained, data)
+    answers, inside = phis.joined(fields), inside_fields(trained, data.phi)
     evaluation = Evaluation(
         errors=_distances(answers, data.solution, inside),
         residuals=np.concatenate(residuals),
@@ -114,12 +114,6 @@ def _answer(trained: Trained, phi: Phi) -> tuple[Solution, Any]:
     # One φ whose solve fails is counted as such and does not end the evaluation.
     solution = trained.solve(phi, throw=False)
     return solution, as_fields(trained, phi, values_on(solution, nodes_of(trained, phi)))
-
-
-def _inside(trained: Trained, data: Dataset) -> np.ndarray | None:
-    """Which nodes of the grid are inside of the shape of each φ; None where all are."""
-    inside = inside_of(trained.problem(), data.phi, nodes_of(trained, data.phi))
-    return None if inside is None else as_fields(trained, data.phi, inside)
 
 
 def _distances(found: PyTree, other: PyTree, inside: np.ndarray | None) -> np.ndarray:

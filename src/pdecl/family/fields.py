@@ -16,15 +16,39 @@ ourselves, by the Box–Muller formula:
 Only `log`, `cos` and `sin` are left to the machine, and those differ in the last digit at most.
 """
 
+import abc
 from collections.abc import Iterable
 from functools import cache
 from math import ceil
 from typing import Any
 
+import jax.random as jr
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, PRNGKeyArray
 
+from ..state.rules import require_count
 from .arrays import AnyArray
+from .family import Family
+
+
+class FieldFamily(Family, abc.ABC):
+    """A family whose φ are made of white noise by a formula, the same on every machine."""
+
+    @property
+    @abc.abstractmethod
+    def noise(self) -> tuple[int, ...]:
+        """The shape of the noise that one φ is made of."""
+
+    @abc.abstractmethod
+    def from_noise(self, noise: Float[AnyArray, "..."]) -> Any:
+        """φ, or a batch of them, from NumPy's or JAX's standard normal numbers."""
+
+    def sample(self, seed: int, count: int, start: int = 0) -> Any:
+        require_count("count", count)
+        return np.asarray(self.from_noise(normals_of(seed, range(start, start + count), self.noise)))
+
+    def draw(self, key: PRNGKeyArray) -> Any:
+        return self.from_noise(jr.normal(key, self.noise))
 
 
 def neumann_field(

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
+from jaxtyping import ArrayLike, Float
 
 from ..layer.solution import Solution
 from ..state.problem import Problem
@@ -23,7 +23,7 @@ def values_on(solution: Solution, counts: Sequence[int]) -> Any:
         return solution(coords)
     some = np.flatnonzero(~domain.outside(coords))
 
-    def spread(values: ArrayLike) -> np.ndarray:
+    def spread(values: Float[Any, "batch n"]) -> np.ndarray:
         out = np.full((len(values), len(coords)), np.nan)
         out[:, some] = np.asarray(values)
         return np.where(inside, out, np.nan)

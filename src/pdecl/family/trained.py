@@ -288,6 +288,12 @@ def as_fields(trained: Trained, phi: Phi, values: PyTree) -> Any:
     return jax.tree.map(arrange, values)
 
 
+def inside_fields(trained: Trained, phi: Phi) -> np.ndarray | None:
+    """Which nodes of the standard grid are inside of the shape of each φ; None where all are."""
+    inside = inside_of(trained.problem(), phi, nodes_of(trained, phi))
+    return None if inside is None else as_fields(trained, phi, inside)
+
+
 def nodes_of(trained: Trained, phi: Phi) -> tuple[int, ...]:
     """How many nodes along each coordinate the standard grid has."""
     sizes = trained.family.coordinates(phi)

@@ -23,8 +23,8 @@ from ..family import SPLITS, Family
 from ..family import phi as phis_of
 from ..family.experiment import family_of, solver_of, stated, training_phis
 from ..family.metrics import relative_l2
-from ..family.nodes import inside_of, values_on, without_outside
-from ..family.trained import Trained, as_fields, nodes_of
+from ..family.nodes import values_on, without_outside
+from ..family.trained import Trained, as_fields, inside_fields, nodes_of
 from ..layer.solution import Solution, each
 from ..layer.solve import solve
 from ..layer.system import build
@@ -238,9 +238,7 @@ def _measure(
         if start == 0:
             seconds = [_seconds(call, given) / phis_of.count(batch) for _ in range(effort.repeats)]
         fields.append(as_fields(trained, batch, values_on(solution, nodes_of(trained, batch))))
-    inside = inside_of(problem, phis, nodes_of(trained, phis))
-    if inside is not None:
-        inside = as_fields(trained, phis, inside)
+    inside = inside_fields(trained, phis)
     answers, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
     usable = np.isfinite(answers)
     error = float(relative_l2(answers, targets).mean()) if usable.all() else float("inf")

@@ -33,6 +33,10 @@ class Shown(Summarised):
     problem: Any
     phi: Any
 
+    def d(self, *coordinates: str) -> Any:
+        """A derivative as a function of points."""
+        raise NotImplementedError
+
     def plot(
         self,
         ax: Any = None,

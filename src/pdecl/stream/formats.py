@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jax.typing import DTypeLike
 
 from ..support.files import replacing, require_writable
 
@@ -543,7 +542,7 @@ def _write_npz(arrays: Arrays, out: Path) -> None:
 
 
 def _write_member(
-    archive: zipfile.ZipFile, name: str, dtype: DTypeLike, shape: Any, parts: Iterator[np.ndarray]
+    archive: zipfile.ZipFile, name: str, dtype: np.dtype, shape: Any, parts: Iterator[np.ndarray]
 ) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

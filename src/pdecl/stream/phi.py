@@ -1,6 +1,7 @@
 """Where φ come from: files, standard input, arrays, the distribution itself. All give them a few at a
 time."""
 
+import abc
 import hashlib
 import itertools
 import json
@@ -46,7 +47,20 @@ class Source(Protocol):
         ...
 
 
-class FromDistribution:
+class _Counted(abc.ABC):
+    """A known number of φ, any of which can be read."""
+
+    count: int
+
+    @abc.abstractmethod
+    def _read(self, start: int, stop: int) -> Batch: ...
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        for begin in range(start, self.count, size):
+            yield self._read(begin, min(begin + size, self.count))
+
+
+class FromDistribution(_Counted):
     """φ number 0 … count − 1 of a seed."""
 
     def __init__(self, family: Family, seed: int, count: int):
@@ -54,9 +68,8 @@ class FromDistribution:
         self.shape = phis.shape_of(phis.take(family.sample(seed, 1), 0))
         self.identity = {"family": describe(family), "seed": seed, "count": count}
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self.family.sample(self.seed, min(size, self.count - begin), begin)
+    def _read(self, start: int, stop: int) -> Batch:
+        return self.family.sample(self.seed, stop - start, start)
 
 
 class FromShard:
@@ -75,7 +88,7 @@ class FromShard:
                 return
 
 
-class FromRows:
+class FromRows(_Counted):
     """φ that are the rows of an array: anything with `shape` and slices (NumPy, HDF5, memory maps)."""
 
     def __init__(self, rows: Any, family: Family, name: str = "phi"):
@@ -93,15 +106,11 @@ class FromRows:
         ends = [self._read(0, 1), self._read(self.count - 1, self.count)]
         self.identity = {"count": self.count, "shape": list(self.shape), "ends": _digest(ends)}
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self._read(begin, min(begin + size, self.count))
-
     def _read(self, start: int, stop: int) -> np.ndarray:
         return np.asarray(self._rows)[None] if self._one else np.asarray(self._rows[start:stop])
 
 
-class FromColumns:
+class FromColumns(_Counted):
     """φ of several arrays, each with a first axis over φ: anything with `shape` and slices, by name."""
 
     def __init__(self, columns: Mapping[str, Any], family: Family, name: str = "phi"):
@@ -116,10 +125,6 @@ class FromColumns:
         first, last = self._read(0, 1), self._read(self.count - 1, self.count)
         ends = [*jax.tree.leaves(first), *jax.tree.leaves(last)]
         self.identity = {"count": self.count, "arrays": list(columns), "ends": _digest(ends)}
-
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self._read(begin, min(begin + size, self.count))
 
     def _read(self, start: int, stop: int) -> Any:
         arrays = {key: np.asarray(array[start:stop]) for key, array in self._columns.items()}

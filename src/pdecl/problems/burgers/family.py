@@ -4,21 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Float64
 
 from ...error.record import ErrorBound
 from ...family import checks
-from ...family.family import Family, Reported, with_counts
-from ...family.fields import normals_of, periodic_field
+from ...family.family import Reported, with_counts
+from ...family.fields import FieldFamily, periodic_field
 from ...family.preset import Network, Preset, Training
 from ...layer.solution import Solution
 from ...state.condition import Fit
 from ...state.domain import Box
 from ...state.problem import Problem
-from ...state.rules import require_count
 from ...support.types import Phi
 from . import reference
 from .bound import NORM, burgers_bound
@@ -29,7 +26,7 @@ _PERIODIC_GAP = 1e-6
 
 
 @dataclass(frozen=True)
-class Burgers(Family):
+class Burgers(FieldFamily):
     """u₀ is a periodic Gaussian random field of mean 0 and covariance sigma²(−Δ + tau²)^(−gamma).
 
     The field has `modes` cosines and as many sines (standard deviations in
@@ -97,15 +94,13 @@ class Burgers(Family):
             conditions.append(Fit(joined, on=faces[1], weight=weight, name="periodic"))
         return Problem(box, conditions, parameter=self.draw)
 
-    def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
-        """u₀ number start … start + count − 1 of a seed; the same on every machine."""
-        require_count("count", count)
-        noise = normals_of(seed, range(start, start + count), (2, self.modes))
-        return np.asarray(self._initial_values(noise))
+    @property
+    def noise(self) -> tuple[int, ...]:
+        return 2, self.modes
 
-    def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
-        """One u₀ from a JAX key."""
-        return self._initial_values(jr.normal(key, (2, self.modes)))
+    def from_noise(self, noise: Any) -> Any:
+        points = np.linspace(0.0, 1.0, self.sensors)
+        return periodic_field(noise, points, self.gamma, self.tau, self.sigma)
 
     def check(self, u0: Phi) -> Float64[np.ndarray, "count n"]:
         """u₀ at any number of evenly spaced points with both ends, as a batch in float64."""
@@ -187,9 +182,4 @@ class Burgers(Family):
         return rf"Burgers:  $u_t + (u^2/2)_x = {self.viscosity}\,u_{{xx}}$,  periodic"
 
     def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
-        grid = np.linspace(0.0, 1.0, 101)
-        return {"sensor": np.linspace(0.0, 1.0, phi.shape[-1]), "t": grid, "x": grid}
-
-    def _initial_values(self, noise: Any) -> Any:
-        points = np.linspace(0.0, 1.0, self.sensors)
-        return periodic_field(noise, points, self.gamma, self.tau, self.sigma)
+        return super().coordinates(phi) | {"sensor": np.linspace(0.0, 1.0, phi.shape[-1])}

@@ -4,22 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Float64
 
 from ...error.record import ErrorBound
 from ...family import checks
-from ...family.family import Family, Reported, with_counts
-from ...family.fields import normals_of, squared_exponential_field, squared_exponential_modes
+from ...family.family import Reported, with_counts
+from ...family.fields import FieldFamily, squared_exponential_field, squared_exponential_modes
 from ...family.preset import Network, Preset, Training
 from ...layer.solution import Solution
 from ...state.condition import Condition, Fit
 from ...state.domain import Box
 from ...state.problem import Problem
-from ...state.rules import require_count
 from ...support.types import Phi
 from . import reference
 from .bound import NORM, convection_bound
@@ -28,7 +25,7 @@ from .spline import slopes, speed
 
 
 @dataclass(frozen=True)
-class Convection(Family):
+class Convection(FieldFamily):
     """β = v − min v + 1, v a Gaussian random field with covariance exp(−|x − y|²/(2 length²)).
 
     φ is β at x = 0, 1/(sensors − 1), …, 1, and the minimum is taken there. Between sensors β is the
@@ -111,26 +108,19 @@ class Convection(Family):
         ]
         return Problem(box, conditions, parameter=self.draw)
 
-    def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count sensors"]:
-        """β number start … start + count − 1 of a seed; the same on every machine."""
-        require_count("count", count)
-        shape = (2, squared_exponential_modes(self.length))
-        return np.asarray(self._speeds(normals_of(seed, range(start, start + count), shape)))
+    @property
+    def noise(self) -> tuple[int, ...]:
+        return 2, squared_exponential_modes(self.length)
 
-    def draw(self, key: jax.Array) -> Float[Array, " sensors"]:
-        """One β from a JAX key."""
-        return self._speeds(jr.normal(key, (2, squared_exponential_modes(self.length))))
+    def from_noise(self, noise: Any) -> Any:
+        v = squared_exponential_field(noise, np.linspace(0.0, 1.0, self.sensors), self.length)
+        return v - v.min(axis=-1, keepdims=True) + 1
 
     def check(self, beta: Phi) -> Float64[np.ndarray, "count n"]:
         """β at any number of evenly spaced points with both ends, as a batch in float64."""
         beta = checks.as_batch(beta, "beta", 1, "points along x")
         checks.require_at_least("beta", beta.shape[1], 4, "points")
-        bad = np.flatnonzero((beta <= 0).any(axis=1))
-        if bad.size:
-            raise ValueError(
-                f"beta must be positive everywhere (the wave enters at x = 0); its smallest "
-                f"value is {beta.min():.6g} ({checks.numbered(bad)})"
-            )
+        checks.require_positive("beta", beta, " (the wave enters at x = 0)")
         between = speed(beta, np.linspace(0.0, 1.0, 8 * (beta.shape[1] - 1) + 1))
         bad = np.flatnonzero((between <= 0).any(axis=1))
         if bad.size:
@@ -192,12 +182,7 @@ class Convection(Family):
         return Preset(network, training, statement, loss_statement)
 
     def coordinates(self, phi: np.ndarray) -> dict[str, np.ndarray]:
-        grid = np.linspace(0.0, 1.0, 101)
-        return {"sensor": np.linspace(0.0, 1.0, phi.shape[-1]), "t": grid, "x": grid}
-
-    def _speeds(self, noise: Any) -> Any:
-        v = squared_exponential_field(noise, np.linspace(0.0, 1.0, self.sensors), self.length)
-        return v - v.min(axis=-1, keepdims=True) + 1
+        return super().coordinates(phi) | {"sensor": np.linspace(0.0, 1.0, phi.shape[-1])}
 
 
 def _transport(u: Any, z: Any, beta: Any) -> Any:

@@ -5,15 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import jax
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Float64
 
 from ...error.record import ErrorBound
 from ...family import checks
-from ...family.family import Family, Reported, squares_on, stated
-from ...family.fields import neumann_field, normals
+from ...family.family import Reported, squares_on, stated
+from ...family.fields import FieldFamily, neumann_field, normals
 from ...family.preset import Network, Preset, Training
 from ...layer.solution import Solution
 from ...state.problem import Problem
@@ -26,7 +24,7 @@ from .grid import MOST_NODES, features
 
 
 @dataclass(frozen=True)
-class Darcy(Family):
+class Darcy(FieldFamily):
     """ν is `high` where a Gaussian random field is ≥ 0 and `low` elsewhere, at grid × grid nodes.
 
     The field has covariance (−Δ + tau²)^(−power) with zero Neumann conditions and mean zero. Array
@@ -81,14 +79,9 @@ class Darcy(Family):
     def sample(self, seed: int, count: int, start: int = 0) -> Float64[np.ndarray, "count grid grid"]:
         """ν number start … start + count − 1 of a seed; the same on every machine."""
         require_count("count", count)
-        shape = (self.grid, self.grid)
-        one = lambda k: self._two_materials(normals(seed, start + k, shape))
+        one = lambda k: self.from_noise(normals(seed, start + k, self.noise))
         with ThreadPoolExecutor() as threads:  # the generator and the transform let other threads run
             return np.stack(list(threads.map(one, range(count))))
-
-    def draw(self, key: jax.Array) -> Float[Array, "grid grid"]:
-        """One ν from a JAX key."""
-        return self._two_materials(jr.normal(key, (self.grid, self.grid)))
 
     def check(self, nu: Phi) -> Float64[np.ndarray, "count n n"]:
         """ν on any square grid of nodes, boundary included, as a batch in float64."""
@@ -99,12 +92,7 @@ class Darcy(Family):
                 "interpolate it to as many nodes along x as along y"
             )
         checks.require_at_least("nu", nu.shape[1], 5, "nodes a side")
-        bad = np.flatnonzero((nu <= 0).any(axis=(1, 2)))
-        if bad.size:
-            raise ValueError(
-                f"nu must be positive everywhere; its smallest value is {nu.min():.6g} "
-                f"({checks.numbered(bad)})"
-            )
+        checks.require_positive("nu", nu)
         return nu
 
     def reference(self, nu: Phi) -> Float64[np.ndarray, "count n n"]:
@@ -188,7 +176,11 @@ class Darcy(Family):
             )
         return nu, u
 
-    def _two_materials(self, noise: Any) -> Any:
+    @property
+    def noise(self) -> tuple[int, ...]:
+        return self.grid, self.grid
+
+    def from_noise(self, noise: Any) -> Any:
         field = neumann_field(noise, self.tau, self.power)
         return self.low + (self.high - self.low) * (field >= 0)
 

@@ -201,7 +201,8 @@ class ShapeRegion(Region):
         picked: Any
         if isinstance(rule, Uniform):
             if key is None:
-                rule.place(key, 1)
+                rule.place(key, 1)  # which says what is missing
+            assert key is not None
             ends = np.cumsum(pool.weights)
             picked = jnp.searchsorted(
                 jnp.asarray(ends), ends[-1] * jr.uniform(key, (rule.count,), float)

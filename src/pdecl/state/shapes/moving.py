@@ -69,8 +69,9 @@ class MovingDomain(Domain):
             )
 
     def __eq__(self, other: object) -> bool:
-        same = type(other) is MovingDomain and self.of == other.of
-        return same and self._identity() == other._identity()
+        if type(other) is not MovingDomain:
+            return False
+        return self.of == other.of and self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return hash((self.of, self.names, self.bounds, self.shape))

@@ -217,6 +217,22 @@ def combine(
     return {(name, axes): jets[axes][name] for axes in wanted for name in unknowns}
 
 
+def values_of(
+    basis: BasisLike,
+    unknowns: tuple[str, ...],
+    weights: Float[Array, " N"],
+    coords: Float[Array, "n d"],
+    phi: Phi,
+    wanted: set[Axes],
+) -> dict[tuple[str, Axes], Float[Array, " n"]]:
+    """The wanted derivatives of u = offset + Σ ω_i f_i."""
+    basis = specialise(basis, phi)
+    shares = split(weights, sizes(basis, unknowns, coords.shape[1], phi))
+    fixed = offsets(basis, unknowns, coords, phi, wanted) or {}
+    total = combine(basis, unknowns, shares, coords, phi, wanted)
+    return {key: values + fixed.get(key, 0.0) for key, values in total.items()}
+
+
 def offsets(
     basis: Basis,
     unknowns: tuple[str, ...],

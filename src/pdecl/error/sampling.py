@@ -56,14 +56,8 @@ def on_mesh(
     def one(
         problem: Problem, basis: BasisLike, _: object, phi: Array, weights: Array
     ) -> dict[Axes, Array]:
-        unknown, basis = problem.unknowns, bases.specialise(basis, phi)
-        found = bases.combine(basis, unknown, {unknown[0]: weights}, coords, phi, wanted)
-        fixed = bases.offsets(basis, unknown, coords, phi, wanted) or {}
-        shape = (len(axes[0]), len(axes[1]))
-        return {
-            key: (found[unknown[0], key] + fixed.get((unknown[0], key), 0.0)).reshape(shape)
-            for key in wanted
-        }
+        values = bases.values_of(basis, problem.unknowns, weights, coords, phi, wanted)
+        return {key: u.reshape(len(axes[0]), len(axes[1])) for (_, key), u in values.items()}
 
     return each(solution, one)
 

@@ -25,7 +25,7 @@ from ..state.condition import Condition, asks_for, local, located
 from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
-from ..support.files import replacing
+from ..support.files import write_json
 from .family import Family
 from .registry import resolve
 
@@ -67,8 +67,7 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
 def keep(folder: Path, word: str | None, problem: Problem) -> None:
     """Keeps the user's word for a problem, and what that states."""
     plain = {"problem": word, "machine": _machine(), "stated": identity(problem)}
-    with replacing(folder / _RECORD) as temporary:
-        temporary.write_text(json.dumps(plain, indent=1))
+    write_json(folder / _RECORD, plain)
 
 
 def changes(folder: Path, problem: Problem) -> list[str]:
@@ -91,7 +90,7 @@ def of_run(folder: Path) -> Family | None:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((folder / _RECORD).read_text()))
+        return dict(json.loads((folder / _RECORD).read_text("utf-8")))
     except (OSError, ValueError):
         return {}
 

@@ -54,6 +54,12 @@ def shape_of(like: PyTree) -> Any:
     return jax.tree.map(lambda leaf: tuple(leaf.shape), like)
 
 
+def zeros(shape: PyTree) -> Any:
+    """A φ of that shape, as `shape_of` has it."""
+    is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
+    return jax.tree.map(np.zeros, shape, is_leaf=is_shape)
+
+
 def _name(path: Sequence[Any], alone: str) -> str:
     keys = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", "")))) for key in path]
     if path and not isinstance(path[0], jax.tree_util.DictKey | jax.tree_util.GetAttrKey):

@@ -208,12 +208,9 @@ def _values(
     coords: Float[Array, "n d"],
     axes: tuple[int, ...],
 ) -> Any:
-    unknowns, basis = problem.unknowns, bases.specialise(basis, phi)
-    shares = bases.split(weights, bases.sizes(basis, unknowns, len(problem.domain.names), phi))
-    found = bases.combine(basis, unknowns, shares, coords, phi, {axes})
-    fixed = bases.offsets(basis, unknowns, coords, phi, {axes}) or {}
-    values = {name: found[name, axes] + fixed.get((name, axes), 0.0) for name in unknowns}
-    return values[unknowns[0]] if len(unknowns) == 1 else values
+    values = bases.values_of(basis, problem.unknowns, weights, coords, phi, {axes})
+    by_name = {name: values[name, axes] for name in problem.unknowns}
+    return by_name[problem.unknowns[0]] if len(by_name) == 1 else by_name
 
 
 def _residuals(

@@ -13,12 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..family import shipped
 from ..support.environment import versions
 from ..support.figures import drawing, save
-from ..support.files import replacing
+from ..support.files import write_arrays, write_json, write_text
 from ..support.progress import counting_bar
 from . import curves, fields, front, learned, words
 from . import studies as computing
@@ -87,8 +85,7 @@ def write(
         sections.append(Section("missing", "What is not here", missing=[*unknown, *missing]))
     written.append(_write_json(folder, "data/results.json", results))
     index = folder / "index.html"
-    with replacing(index) as temporary:
-        temporary.write_text(page(opening, _introduction(results), sections, pictures), "utf-8")
+    write_text(index, page(opening, _introduction(results), sections, pictures))
     _finish(folder, before, [*written, "index.html"])
     return index
 
@@ -273,8 +270,7 @@ def _write_exhibit(folder: Path, exhibit: Exhibit) -> list[str]:
         about = {"title": exhibit.title, "caption": exhibit.caption, **exhibit.data}
         return [picture, _write_json(folder, f"data/{exhibit.name}.json", about)]
     data = f"data/{exhibit.name}.npz"
-    with replacing(folder / data) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **exhibit.data)
+    write_arrays(folder / data, exhibit.data)
     return [picture, data]
 
 
@@ -284,8 +280,7 @@ def _without_picture(exhibit: Exhibit) -> Exhibit:
 
 
 def _write_json(folder: Path, name: str, value: object) -> str:
-    with replacing(folder / name) as temporary:
-        temporary.write_text(json.dumps(plain(value), indent=1, ensure_ascii=False), "utf-8")
+    write_json(folder / name, plain(value))
     return name
 
 

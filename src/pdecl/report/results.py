@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..family.experiment import Experiment, completed, preset, problem_of
-from ..support.files import replacing
+from ..support.files import write_text
 from ..train.history import with_metrics
 from . import words
 from .runs import Run
@@ -110,14 +110,13 @@ def name(experiment: Experiment) -> str:
 
 def write(path: str | os.PathLike[str], run: Run) -> None:
     """`collect`, written as JSON."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(collect(run), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(collect(run), indent=1, ensure_ascii=False) + "\n")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What `write` wrote; a ValueError says what is wrong with a file that it did not."""
     try:
-        result = json.loads(Path(path).read_text())
+        result = json.loads(Path(path).read_text("utf-8"))
         if result["format"] != FORMAT:
             raise ValueError(f"it has format {result['format']}, this pdecl reads {FORMAT}")
         # A setting that came later has its default in a file from before.
@@ -127,9 +126,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 
 
-def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> str:
+def markdown(results: Sequence[Result]) -> str:
     """RESULTS.md: for each problem tables over presets and methods, and hard against soft."""
-    parts = [_INTRODUCTION.format(regenerate=regenerate)]
+    parts = [_INTRODUCTION]
     for problem in problems(results):
         here = select(results, problem=problem)
         table = rows(here)
@@ -141,7 +140,7 @@ def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> st
 
 _INTRODUCTION = """# Results
 
-Generated from the files in `results/` by `{regenerate}`; do not edit.
+Generated from the files in `results/` by `pdecl results`; do not edit.
 To make a row again, run its command (below each table) and keep the result.
 
 - Error: relative L2 distance from the reference, mean over the test φ, which no training has seen; then

@@ -49,7 +49,7 @@ from ..reduced.load import load
 from ..reduced.train import fit_reduced
 from ..support import room
 from ..support.environment import device, environment
-from ..support.files import replacing
+from ..support.files import write_arrays, write_json
 from ..support.progress import counting_bar
 from ..train.checkpoint import CheckpointError, Checkpoints
 from ..train.fit import fit
@@ -271,7 +271,7 @@ def assess(
     about: dict[str, Any] = {"count": data.count, "origin": data.origin, "device": device()}
     if trained.answer is not None:
         about["training"] = trained.answer.training
-    _write_json(folder / "evaluation.json", {**evaluation.as_dict(), **about})
+    write_json(folder / "evaluation.json", {**evaluation.as_dict(), **about})
     shown: dict[str, Any] = {}
     for unknown, target in data.solutions.items():
         field = fields[unknown] if isinstance(fields, dict) else fields
@@ -284,8 +284,7 @@ def assess(
         "phi" if alone else f"phi {name}": values[:_SHOWN].astype(np.float32)
         for name, values in data.parameters.items()
     }
-    with replacing(folder / "fields.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **shown)
+    write_arrays(folder / "fields.npz", shown)
     return evaluation
 
 
@@ -331,9 +330,9 @@ def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None
         return
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty and no run of pdecl; choose another folder.")
-    _write_json(config, experiment.as_dict())
+    write_json(config, experiment.as_dict())
     identity.keep(folder, word, problem)
-    _write_json(folder / "environment.json", environment())
+    write_json(folder / "environment.json", environment())
 
 
 class _Log:
@@ -349,11 +348,6 @@ class _Log:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text("utf-8"))
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is missing or was cut short: {error}") from error
-
-
-def _write_json(path: Path, value: object) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import ArrayLike, PyTree
 
 from ..family import Family
+from ..family import phi as phis
 from ..family.array_files import ArrayFile
 from ..family.asked import WEIGHTS, along, column
 from ..family.dataset import DatasetError
@@ -141,10 +141,7 @@ def on_grid(
     """
     names = problem.domain.names
     if counts is None:
-        is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
-        standard = family.coordinates(
-            jax.tree.map(lambda one: np.empty((1, *one)), shape, is_leaf=is_shape)
-        )
+        standard = family.coordinates(phis.stack([phis.zeros(shape)]))
         counts = tuple(len(standard[name]) for name in names)
     if len(counts) != len(names) or min(counts) < 2:
         raise ValueError(

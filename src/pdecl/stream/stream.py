@@ -1,7 +1,6 @@
 """`solve_stream`: answers for any number of φ, written as they come, resumable, in pieces."""
 
 import hashlib
-import math
 import os
 import re
 import time
@@ -88,7 +87,7 @@ def ask(
                 "ω is kept for u at any points: a grid, points, derivatives and functionals are asked "
                 "for when it is read (pdecl.open), or of --store values."
             )
-        phi = phis.take(family.sample(0, 1), 0) if shape is None else _zeros(shape)
+        phi = phis.take(family.sample(0, 1), 0) if shape is None else phis.zeros(shape)
         return weights_alone(problem, model.weights_kept(phi), dtype)
     if store != "values":
         raise ValueError(f"what is stored is values or weights; found {store!r}.")
@@ -259,7 +258,7 @@ def require_memory(model: Model, source: Source, points: int, names: int, batch:
     """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
     functions there, and `names` values of each φ twice, as they are found and as they are written."""
     together = batch or model.usual_batch
-    phi = sum(math.prod(one) for one in _shapes(source.shape))
+    phi = sum(array.size for array in jax.tree.leaves(phis.zeros(source.shape)))
     room.require_memory(
         8 * (points * (4 + names * model.evaluated) + together * (phi + 2 * points * names)),
         f"an answer at {points} points for {together} φ at a time",
@@ -361,20 +360,6 @@ def _parameters(predictor: Predictor) -> Parameters:
     known, dims = family.coordinates(one), family.phi_axes
     axes = {axis: known[axis] for name in dims for axis in dims[name]}
     return Parameters(dims, axes, family.units)
-
-
-def _zeros(shape: PyTree) -> Any:
-    is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
-    return jax.tree.map(np.zeros, shape, is_leaf=is_shape)
-
-
-def _shapes(shape: PyTree) -> list[tuple[int, ...]]:
-    """The shapes of the arrays of φ."""
-    return (
-        [shape]
-        if isinstance(shape, tuple)
-        else [one for part in shape.values() for one in _shapes(part)]
-    )
 
 
 def _digest(query: Query) -> str:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from pdecl import RefinedBy, Trained, load
 from pdecl import stream as streaming
-from pdecl.family.asked import Model
+from pdecl.family.model import Model
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
 from pdecl.support.status import Status

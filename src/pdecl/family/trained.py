@@ -29,11 +29,11 @@ from ..support.summary import Summarised, Summary
 from ..support.types import Phi
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
-from .asked import LayerQuery, Model
 from .bound import bound
 from .distance import distance_from
 from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
 from .identity import differences, identity, of_run
+from .model import LayerQuery, Model
 from .nodes import inside_of
 
 COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
@@ -144,7 +144,7 @@ class Trained(Model):
     def evaluated(self) -> int:  # type: ignore[override]
         return self.size
 
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],

@@ -16,10 +16,10 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
-from ..family.asked import Model
 from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
 from ..family.metrics import ErrorSummary
+from ..family.model import Model
 from ..family.phi import shape_of
 from ..family.trained import Trained, digest_of
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
@@ -29,9 +29,9 @@ from ..state.points import Points, is_concrete
 from ..state.problem import Problem, inside
 from ..support.status import Status
 from ..support.summary import Summary
-from .asked import CompiledQuery, asked, whole_weights
 from .core import Core, answer
 from .forms import Live
+from .query import CompiledQuery, query_of, whole_weights
 from .save import save
 from .snapshots import rows_of
 from .validation import listed, messages_of
@@ -209,7 +209,7 @@ class Compiled(Model):
             "fewer nodes are for a trained basis; a compiled solver keeps the nodes it was made for."
         )
 
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],
@@ -218,7 +218,7 @@ class Compiled(Model):
         weights_alone: bool,
         grid: int | None = None,
     ) -> CompiledQuery:
-        return asked(
+        return query_of(
             self.core, self._some_phi(), jnp.asarray(coords), derivatives, residual_limit, weights_alone
         )
 

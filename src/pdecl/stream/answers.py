@@ -13,8 +13,8 @@ from jaxtyping import ArrayLike, PyTree
 
 from ..family import SPLITS
 from ..family import phi as phis
-from ..family.asked import FOUND, Model, values_at
 from ..family.experiment import family_of
+from ..family.model import OUTCOME, Model, values_at
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
 from ..parallel.devices import mesh_of, over_devices, placed
@@ -85,7 +85,7 @@ class Predictor:
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         weights_alone = query.functions is not None
-        ask = model.asked(
+        ask = model.as_query(
             self.points, query.coords, query.derivatives, residual_limit, weights_alone, grid
         )
         self._arrays, others = eqx.partition(ask, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
@@ -165,7 +165,7 @@ class Predictor:
         return phi, np.array([place in good for place in range(count)]), messages
 
     def _solution(self, phi: Phi, found: dict[str, Any]) -> Solution:
-        outcome = {name: found[name] for name in FOUND}
+        outcome = {name: found[name] for name in OUTCOME}
         phi, outcome = jax.tree.map(jax.numpy.asarray, (phi, outcome))
         return Solution(Given.of(self.problem, self.trained.basis, self.points), phi, **outcome)
 

@@ -13,8 +13,8 @@ from jaxtyping import ArrayLike, PyTree
 from ..family import Family
 from ..family import phi as phis
 from ..family.array_files import ArrayFile
-from ..family.asked import WEIGHTS, along, column
 from ..family.dataset import DatasetError
+from ..family.model import WEIGHTS, along, column
 from ..state.problem import Problem
 
 FUNCTION = "function"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..family import Family, phi_like
 from ..family import phi as phis
-from ..family.asked import WEIGHTS, Model, along
+from ..family.model import WEIGHTS, Model, along
 from ..family.trained import find, shipped
 from ..layer.solution import Solution
 from ..reduced.load import load

@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 from threadpoolctl import threadpool_limits
 
 from ..family import phi as phis
-from ..family.asked import Model
+from ..family.model import Model
 from ..layer.solution import RESIDUAL_LIMIT
 from ..support import room
 from ..support.environment import environment

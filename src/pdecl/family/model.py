@@ -1,4 +1,4 @@
-"""A model that is asked at given points: a function from a batch of φ to solutions and values."""
+"""What a model is; and a trained basis as a function from a batch of φ to solutions and values."""
 
 import abc
 from collections.abc import Callable
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 WEIGHTS = "weights"
 # What was found, u and its derivatives at the points, and u at the nodes of φ's grid.
-Found = tuple[dict[str, Any], dict[str, Array], Any]
-FOUND = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
-Asked = Callable[[Any, int | None], Found]
+QueryResult = tuple[dict[str, Any], dict[str, Array], Any]
+OUTCOME = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
+ModelQuery = Callable[[Any, int | None], QueryResult]
 
 
 class Model(Summarised, abc.ABC):
@@ -68,7 +68,7 @@ class Model(Summarised, abc.ABC):
         1.5 it is outside of their distribution."""
 
     @abc.abstractmethod
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],
@@ -76,7 +76,7 @@ class Model(Summarised, abc.ABC):
         residual_limit: float,
         weights_alone: bool,
         grid: int | None = None,
-    ) -> Asked:
+    ) -> ModelQuery:
         """Itself as a function of φ. `points`: those to solve on, if it has chosen none itself."""
 
     @abc.abstractmethod
@@ -101,10 +101,10 @@ class LayerQuery(eqx.Module):
     residual_limit: float = eqx.field(static=True)
     weights_alone: bool = eqx.field(static=True)
 
-    def __call__(self, phi: Phi, side: int | None) -> Found:
+    def __call__(self, phi: Phi, side: int | None) -> QueryResult:
         return jax.vmap(partial(self._one, side))(phi)
 
-    def _one(self, side: int | None, phi: Phi) -> Found:
+    def _one(self, side: int | None, phi: Phi) -> QueryResult:
         if self.soft:
             solution = predict(self.problem, self.basis, phi, points=self.points, throw=False)
         else:
@@ -122,7 +122,7 @@ class LayerQuery(eqx.Module):
         else:
             values = values_at(solution, self.coords, self.derivatives)
             values = blank_outside(self.problem, phi, self.coords, values)
-        return {name: getattr(solution, name) for name in FOUND}, values, at_nodes(solution, side)
+        return {name: getattr(solution, name) for name in OUTCOME}, values, at_nodes(solution, side)
 
 
 def blank_outside(

@@ -18,12 +18,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import typer
 
 from .common import CANNOT, say, stop
-from .interrupt import Interrupted, silent
+from .interrupt import Interrupted, leave, silent
 
 _ADDRESS = "PDECL_PROCESS"  # "host:port number count", for a process that `start` has started
 _POLL, _PATIENCE = (
@@ -146,7 +146,7 @@ def together(distributed: bool, facts: Callable[[], dict[str, Any]]) -> Iterator
         yield
     except Interrupted:
         if number:
-            _leave(128 + signal.SIGTERM)
+            leave(128 + signal.SIGTERM)
         raise
     except BaseException as error:
         lost = isinstance(error, processes.LostProcess)
@@ -158,7 +158,7 @@ def together(distributed: bool, facts: Callable[[], dict[str, Any]]) -> Iterator
         if number and not first_says_why:
             which = "" if given else f"process {number}: "
             sys.stderr.write(which + heard.getvalue())
-        _leave(error.exit_code if isinstance(error, typer.Exit) else CANNOT)
+        leave(error.exit_code if isinstance(error, typer.Exit) else CANNOT)
     finally:
         sys.stdout, sys.stderr = printed, complained
 
@@ -171,14 +171,6 @@ def _say_why(error: BaseException) -> None:
         say("[bold red]error:[/]", str(error))
     elif not isinstance(error, typer.Exit):
         traceback.print_exception(error, file=sys.stderr)
-
-
-def _leave(status: int) -> NoReturn:
-    """Ends the process without JAX's clean-up, which would wait for the others."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(status)
 
 
 def _python_alone_prints() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..basis.basis import Basis, BasisLike, specialise
+from ..basis.basis import BasisLike, Wrapper, forwarded, specialise
 from ..basis.grid import ElementBasis, GridBasis, subsample
 from ..family import SPLITS, Family
 from ..family import phi as phis_of
@@ -152,7 +152,7 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
     halves = {round(full / 2**power) for power in range(1, effort.halvings + 1)}
     matrix, snapshots = _ordered(trained, effort) if halves else (np.zeros((full, 0)), 0)
     sizes = [*sorted({min(half, matrix.shape[1]) for half in halves if half >= 4}), full]
-    reduced = {size: Reduced(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
+    reduced = {size: Combined(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
     rows = []
     for setting, phis, targets in _settings(run, effort):
         for size in sizes:
@@ -275,18 +275,18 @@ def _seconds(call: Callable[[Any], Solution], given: Any) -> float:
     return time.perf_counter() - began
 
 
-class Reduced(Basis):
-    """The functions g = f M of another basis f, fewer than it has."""
+class Combined(Wrapper):
+    """The functions g = f M of another basis f, fewer than it has, combined at each point."""
 
-    inner: Any
     matrix: Float[ArrayLike, "N n"]
+    offset = forwarded("offset")
 
     @property
     def count(self) -> int:
         return np.shape(self.matrix)[1]
 
     def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
-        return self.at(phi)(x, phi)
+        return specialise(self.inner, phi)(x, phi) @ self.matrix
 
     def at(self, phi: Phi) -> Any:
         inner = specialise(self.inner, phi)
@@ -294,24 +294,6 @@ class Reduced(Basis):
             assert not callable(inner.values), "`at` has made an array of them"
             return type(inner)(inner.box, inner.values @ self.matrix)
         return Combined(inner, self.matrix)
-
-
-class Combined(Basis):
-    """A basis for one φ whose values are combined at each point."""
-
-    inner: Basis
-    matrix: Float[ArrayLike, "N n"]
-
-    @property
-    def count(self) -> int:
-        return np.shape(self.matrix)[1]
-
-    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
-        return self.inner(x, phi) @ self.matrix
-
-    @property
-    def offset(self) -> Any:
-        return self.inner.offset
 
 
 def gram_of(basis: BasisLike, phis: Phi, coords: Float[Any, "n d"]) -> Float[np.ndarray, "N N"]:

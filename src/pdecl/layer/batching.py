@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
+from ..parallel.devices import look_at_batch
+
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
 _SIDE_BY_SIDE = 8  # single calls in a turn of a loop, at most: each is compiled for itself
 
@@ -35,20 +37,12 @@ def whole(tree: PyTree) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return jax.tree.unflatten(structure, map(np.asarray, leaves))
-    seen: list[Any] = []  # by the rule for a batch, which `vmap` calls with its numbers
 
-    @jax.custom_batching.custom_vmap
-    def look(leaves: list[Array]) -> Array:
-        return jnp.zeros(())
-
-    @look.def_vmap
-    def look_at_batch(size: int, in_batched: PyTree, leaves: list[Array]) -> tuple[Array, bool]:
+    def see(size: int, moves: list[bool], leaves: list[Array]) -> Any:
         full = lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
-        seen.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
-        return jnp.zeros(()), False
+        return whole(jax.tree.unflatten(structure, map(full, leaves, moves)))
 
-    look(leaves)
-    return seen[0] if seen else None
+    return look_at_batch(leaves, see)
 
 
 def in_parts(

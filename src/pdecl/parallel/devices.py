@@ -94,19 +94,26 @@ def mesh_in_vmap(phi: Phi) -> Mesh | None:
         return None
     if any(type(jax.lax.stop_gradient(leaf)) is not type(leaf) for leaf in leaves):
         return None  # being differentiated, which `custom_vmap` does not pass on
-    meshes: list[Mesh | None] = []
+    see = lambda size, moves, leaves: mesh_of_batch(leaves) if all(moves) else None
+    return look_at_batch(leaves, see)
+
+
+def look_at_batch(leaves: list[Any], see: Callable[[int, list[bool], list[Any]], Any]) -> Any:
+    """What `see(size, moves, leaves)` says of the arrays that `vmap` is going through: how long its axis
+    is, which of them have one, and they with it, the axis first. None outside of `vmap`."""
+    seen: list[Any] = []  # by the rule for a batch
 
     @jax.custom_batching.custom_vmap
     def look(leaves: list[Any]) -> Any:
         return jnp.zeros(())
 
     @look.def_vmap
-    def look_at_batch(size: int, in_batched: PyTree, leaves: list[Any]) -> tuple[Any, bool]:
-        meshes.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
+    def rule(size: int, in_batched: list[list[bool]], leaves: list[Any]) -> tuple[Any, bool]:
+        seen.append(see(size, in_batched[0], leaves))
         return jnp.zeros(()), False
 
     look(leaves)
-    return meshes[0] if meshes else None
+    return seen[0] if seen else None
 
 
 def placed(phis: Phi, mesh: Mesh) -> Any:

@@ -5,12 +5,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ...support.mistakes import found
 from ...support.types import Phi
 from ..condition import Fit
 from .domain import Domain
-from .patches import Coords
 from .shape import Shape
 
 
@@ -59,7 +59,7 @@ class Split(eqx.Module):
                 f"Split: `shape` must be a shape of pdecl.shapes; found {found(self.shape)}."
             )
 
-    def __call__(self, x: Coords, phi: Phi) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         values = self.basis(x, phi)
         within = self.shape.distance(x[None, : self.shape.dim])[0] < 0
         return jnp.concatenate([jnp.where(within, values, 0.0), jnp.where(within, 0.0, values)])

@@ -422,7 +422,7 @@ def _norm(x: Coords) -> Any:
     return xp.where(away, xp.sqrt(xp.where(away, square, 1.0)), 0.0)
 
 
-def _vector(name: str, x: Coords) -> Any:
+def _vector(name: str, x: Vector) -> Any:
     if isinstance(x, jax.core.Tracer):
         return x
     try:
@@ -436,22 +436,22 @@ def _vector(name: str, x: Coords) -> Any:
     return vector
 
 
-def _plain(x: Coords) -> Any:
+def _plain(x: Vector) -> Any:
     """NumPy's, where the numbers are known."""
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
-def _known(x: Coords) -> Any:
+def _known(x: Vector) -> Any:
     """The numbers, or ones of no meaning inside jit."""
     return np.ones(np.shape(x)) if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
-def _positive(name: str, x: Coords) -> None:
+def _positive(name: str, x: Vector) -> None:
     if not np.all(_known(x) > 0):
         raise ShapeError(f"{name} must be positive; found {_short(x)}.")
 
 
-def _short(x: Coords) -> str:
+def _short(x: Vector) -> str:
     if isinstance(x, jax.core.Tracer):
         return "…"
     numbers = np.asarray(x, float)

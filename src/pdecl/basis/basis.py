@@ -217,7 +217,7 @@ def combine(
     return {(name, axes): jets[axes][name] for axes in wanted for name in unknowns}
 
 
-def values_of(
+def derivatives_of(
     basis: BasisLike,
     unknowns: tuple[str, ...],
     weights: Float[Array, " N"],

@@ -45,10 +45,10 @@ class _Nodal(Summarised, Basis):
         return Summary(f"{type(self).__name__} over {self.box!r}", [("functions", what)])
 
     def at(self, phi: Phi) -> "_Nodal":
-        return type(self)(self.box, on_grid(self.box, self.values, phi))
+        return type(self)(self.box, grid_values(self.box, self.values, phi))
 
     def contract(self, weights: Float[Array, " N"], phi: Phi) -> "_Nodal":
-        values = on_grid(self.box, self.values, phi).astype(weights.dtype)
+        values = grid_values(self.box, self.values, phi).astype(weights.dtype)
         return type(self)(self.box, (values @ weights)[..., None])
 
     def times(self, factor: Callable[[Array], Array]) -> "_Nodal":
@@ -70,7 +70,7 @@ class GridBasis(_Nodal):
     def jets(
         self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
-        values = on_grid(self.box, self.values, phi)
+        values = grid_values(self.box, self.values, phi)
         out = {}
         for axes in wanted:
             field = values
@@ -90,19 +90,19 @@ class ElementBasis(_Nodal):
     """
 
     def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Float[Array, " N"]:
-        return interpolate(self.box, on_grid(self.box, self.values, phi), x[None])[0]
+        return interpolate(self.box, grid_values(self.box, self.values, phi), x[None])[0]
 
     def jets(
         self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
-        values = on_grid(self.box, self.values, phi)
+        values = grid_values(self.box, self.values, phi)
         return {axes: interpolate(self.box, values, coords, axes) for axes in wanted}
 
     def on_lattice(
         self, lattice: Lattice, phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
         """The same at points in rows and columns: one coordinate after the other, without a search."""
-        values, out = on_grid(self.box, self.values, phi), {}
+        values, out = grid_values(self.box, self.values, phi), {}
         for axes in wanted:
             field = values
             for axis, row in enumerate(lattice):
@@ -111,7 +111,7 @@ class ElementBasis(_Nodal):
         return out
 
 
-def on_grid(box: Box, values: Values, phi: Phi) -> Float[Array, "... N"]:
+def grid_values(box: Box, values: Values, phi: Phi) -> Float[Array, "... N"]:
     """The values as an array, checked against the box."""
     values = values(phi) if callable(values) else values
     if values.ndim != len(box.names) + 1 or min(values.shape[:-1]) < 4:

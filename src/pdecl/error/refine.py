@@ -59,7 +59,7 @@ def refine(
         known = trained.bound(solution, throw=False)
     over = np.flatnonzero(~known.within(tolerance))
     if family.on_grid and len(over):
-        solution = at_nodes(solution)
+        solution = by_nodal_values(solution)
     refined_by = np.zeros(len(known.relative), np.int8)
     better: dict[int, Solution] = {}
     for place in over.tolist():
@@ -252,7 +252,7 @@ class NodalBasis(eqx.Module):
         return jnp.outer(hats[0], hats[1]).ravel()
 
 
-def at_nodes(solution: Solution, values: Float[Any, "batch N"] | None = None) -> Solution:
+def by_nodal_values(solution: Solution, values: Float[Any, "batch N"] | None = None) -> Solution:
     """The same functions, known by their values at the nodes of φ's grid: no network is run again.
 
     `values` are those of the solution at `domain.mesh(n, n)`, where they are at hand.

@@ -56,7 +56,7 @@ def on_mesh(
     def one(
         problem: Problem, basis: BasisLike, _: object, phi: Array, weights: Array
     ) -> dict[Axes, Array]:
-        values = bases.values_of(basis, problem.unknowns, weights, coords, phi, wanted)
+        values = bases.derivatives_of(basis, problem.unknowns, weights, coords, phi, wanted)
         return {key: u.reshape(len(axes[0]), len(axes[1])) for (_, key), u in values.items()}
 
     return each(solution, one)

@@ -139,17 +139,17 @@ def family_of(experiment: Experiment, grid: int | None = None) -> Family:
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
     """The PDE as conditions that the layer solves."""
-    return stated(family_of(experiment, grid), **experiment.statement)
+    return _from_words(family_of(experiment, grid), **experiment.statement)
 
 
 def loss_problem_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
     if not experiment.loss_statement:
         return None
-    return stated(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
+    return _from_words(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
 
 
-def stated(family: Family, **statement: Any) -> Problem:
+def _from_words(family: Family, **statement: Any) -> Problem:
     """A family's problem, for words of plain data."""
     return stated_by(family, **_words(statement))
 
@@ -240,13 +240,13 @@ def training_phis(experiment: Experiment) -> Any:
     family, count = family_of(experiment, full_grid(experiment)), experiment.training.phis
     # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
     parts = [
-        on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
+        on_own_grid(experiment, family.sample(split.seed, min(50, count - start), start))
         for start in range(0, count, 50)
     ]
     return joined(parts)
 
 
-def on_grid(experiment: Experiment, values: Any) -> Any:
+def on_own_grid(experiment: Experiment, values: Any) -> Any:
     """φ or solutions of the full grid on the grid of the experiment."""
     if experiment.grid is None or experiment.grid == values.shape[-1]:
         return values

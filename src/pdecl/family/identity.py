@@ -64,7 +64,7 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     return differing
 
 
-def keep(folder: Path, word: str | None, problem: Problem) -> None:
+def keep_record(folder: Path, word: str | None, problem: Problem) -> None:
     """Keeps the user's word for a problem, and what that states."""
     plain = {"problem": word, "machine": _machine(), "stated": identity(problem)}
     write_json(folder / _RECORD, plain)

@@ -168,7 +168,7 @@ class Trained(Model):
     @property
     def digest(self) -> str:
         """SHA-256 over the experiment and every array of the network."""
-        return digest_of(self.experiment, self.basis)
+        return model_digest(self.experiment, self.basis)
 
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
         return distance_from(family_of(self.experiment, grid))
@@ -194,7 +194,7 @@ class Trained(Model):
         storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
 
 
-def digest_of(experiment: Experiment, arrays: PyTree) -> str:
+def model_digest(experiment: Experiment, arrays: PyTree) -> str:
     """What tells a model from any other: SHA-256 over its experiment and arrays."""
     digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
     for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):

@@ -208,7 +208,7 @@ def _values(
     coords: Float[Array, "n d"],
     axes: tuple[int, ...],
 ) -> Any:
-    values = bases.values_of(basis, problem.unknowns, weights, coords, phi, {axes})
+    values = bases.derivatives_of(basis, problem.unknowns, weights, coords, phi, {axes})
     by_name = {name: values[name, axes] for name in problem.unknowns}
     return by_name[problem.unknowns[0]] if len(by_name) == 1 else by_name
 

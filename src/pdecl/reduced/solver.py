@@ -21,7 +21,7 @@ from ..family.experiment import Experiment, family_of
 from ..family.metrics import ErrorSummary
 from ..family.model import Model
 from ..family.phi import shape_of
-from ..family.trained import Trained, digest_of
+from ..family.trained import Trained, model_digest
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..parallel.devices import mesh_of_batch, placed
 from ..state.condition import require_limit
@@ -187,7 +187,7 @@ class Compiled(Model):
     @property
     def digest(self) -> str:
         """SHA-256 over the experiment and all arrays that are held."""
-        return digest_of(self.trained.experiment, self.core)
+        return model_digest(self.trained.experiment, self.core)
 
     @property
     def usual_batch(self) -> int:

@@ -331,7 +331,7 @@ def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty and no run of pdecl; choose another folder.")
     write_json(config, experiment.as_dict())
-    identity.keep(folder, word, problem)
+    identity.keep_record(folder, word, problem)
     write_json(folder / "environment.json", environment())
 
 

@@ -19,9 +19,9 @@ from scipy.interpolate import CloughTocher2DInterpolator
 
 from ..basis.basis import BasisLike, Wrapper, forwarded, specialise
 from ..basis.grid import ElementBasis, GridBasis, subsample
-from ..family import SPLITS, Family
+from ..family import SPLITS, Family, stated
 from ..family import phi as phis_of
-from ..family.experiment import family_of, solver_of, stated, training_phis
+from ..family.experiment import family_of, solver_of, training_phis
 from ..family.metrics import relative_l2
 from ..family.nodes import values_on, without_outside
 from ..family.trained import Trained, as_fields, inside_fields, nodes_of
@@ -152,7 +152,7 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
     halves = {round(full / 2**power) for power in range(1, effort.halvings + 1)}
     matrix, snapshots = _ordered(trained, effort) if halves else (np.zeros((full, 0)), 0)
     sizes = [*sorted({min(half, matrix.shape[1]) for half in halves if half >= 4}), full]
-    reduced = {size: Combined(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
+    reduced = {size: ReducedBasis(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
     rows = []
     for setting, phis, targets in _settings(run, effort):
         for size in sizes:
@@ -275,7 +275,7 @@ def _seconds(call: Callable[[Any], Solution], given: Any) -> float:
     return time.perf_counter() - began
 
 
-class Combined(Wrapper):
+class ReducedBasis(Wrapper):
     """The functions g = f M of another basis f, fewer than it has, combined at each point."""
 
     matrix: Float[ArrayLike, "N n"]
@@ -293,18 +293,18 @@ class Combined(Wrapper):
         if isinstance(inner, ElementBasis | GridBasis):
             assert not callable(inner.values), "`at` has made an array of them"
             return type(inner)(inner.box, inner.values @ self.matrix)
-        return Combined(inner, self.matrix)
+        return ReducedBasis(inner, self.matrix)
 
 
 def gram_of(basis: BasisLike, phis: Phi, coords: Float[Any, "n d"]) -> Float[np.ndarray, "N N"]:
     """Mean products of all pairs of functions over points and φ."""
     coords = jnp.asarray(coords)
-    values = [np.asarray(values_at(basis, jnp.asarray(phi), coords)) for phi in phis]
+    values = [np.asarray(function_values(basis, jnp.asarray(phi), coords)) for phi in phis]
     return np.asarray(sum(one.T @ one / len(one) for one in values) / len(values))
 
 
 @eqx.filter_jit
-def values_at(basis: BasisLike, phi: Phi, coords: Float[Any, "n d"]) -> Float[Array, "n N"]:
+def function_values(basis: BasisLike, phi: Phi, coords: Float[Any, "n d"]) -> Float[Array, "n N"]:
     """The values of all functions for one φ at points."""
     functions = specialise(basis, phi)
     return jax.vmap(lambda x: functions(x, phi))(coords)

@@ -249,7 +249,7 @@ def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, 
     return f"{Status(code)}: {worst_held(problem, measured, place)}"
 
 
-def one_by_one(
+def solutions_one_by_one(
     model: Model, source: Source, residual_limit: float = RESIDUAL_LIMIT
 ) -> Iterator[tuple[Solution | None, int, str]]:
     """For each φ its solution, the code of its `Status` and what is wrong, "" for nothing; None for a φ

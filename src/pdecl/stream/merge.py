@@ -14,7 +14,7 @@ from .results import (
     Results,
     Shard,
     damaged_in,
-    differences,
+    differing_parts,
     fingerprint_of,
     numbers_in_words,
     rows_of,
@@ -103,7 +103,7 @@ def _require_one_question(pieces: Sequence[Piece]) -> None:
     for piece in pieces:
         if piece.shard.of < 2:
             raise ResultError(f"{piece.path} is no piece: it was not written with --shard.")
-        differing = differences(first.question, piece.question)
+        differing = differing_parts(first.question, piece.question)
         if piece.batch != first.batch:
             differing.append("--batch")
         if differing:

@@ -114,7 +114,7 @@ class Results:
         results = cls(path)
         theirs = fingerprint_of(results._arrays)
         ours = json.loads(json.dumps(fingerprint))
-        differing = differences(ours, theirs)
+        differing = differing_parts(ours, theirs)
         if differing:
             results.close()
             raise ResultError(
@@ -254,7 +254,7 @@ def fingerprint_of(arrays: Arrays) -> dict[str, Any]:
     return dict(json.loads(arrays.attrs["fingerprint"]))
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def differing_parts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """In what two questions differ."""
     return [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
 

@@ -254,7 +254,7 @@ def _piece(source: Source, shard: tuple[int, int], batch: int, out: Path) -> tup
     return FromShard(source, first, stop), place, piece_of(out, shard)
 
 
-def require_memory(model: Model, source: Source, points: int, names: int, batch: int | None) -> None:
+def require_memory_for(model: Model, source: Source, points: int, names: int, batch: int | None) -> None:
     """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
     functions there, and `names` values of each φ twice, as they are found and as they are written."""
     together = batch or model.usual_batch

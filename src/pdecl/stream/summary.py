@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from ..error.refine import RefinedBy, at_nodes, refine
+from ..error.refine import RefinedBy, by_nodal_values, refine
 from ..family.distance import FAR
 from ..family.trained import Trained
 from ..layer.solution import Solution
@@ -71,7 +71,7 @@ def check_bounds(
     `nodes` are its values at the nodes of a grid that φ is on; `good` the places of φ that count.
     """
     if nodes is not None:
-        solution = at_nodes(solution, nodes)
+        solution = by_nodal_values(solution, nodes)
     bounds = trained.bound(solution, throw=False)
     better: dict[int, Solution] = {}
     refined_by = np.zeros(len(bounds.relative), np.int8)

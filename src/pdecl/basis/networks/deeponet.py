@@ -13,7 +13,7 @@ from ...support.summary import Summarised, Summary, parameters
 from ...support.types import Phi
 from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder, Standard
-from .features import Features, Scaled, count
+from .features import Features, Scaled, feature_count
 from .layers import (
     Pickled,
     dense,
@@ -118,7 +118,10 @@ class GatedDeepONet(Summarised, Pickled, Basis):
         require_counts(size=size, width=width, depth=depth)
         self.unknowns, self.activation = problem.unknowns, activation
         self.features, self.standard = features or Scaled(problem.domain), Standard(problem)
-        coordinates, numbers = count(self.features, len(problem.domain.names)), self.standard.mean.size
+        coordinates, numbers = (
+            feature_count(self.features, len(problem.domain.names)),
+            self.standard.mean.size,
+        )
         keys = list(jr.split(key, 2 * depth + 4))
         of_phi = lambda key: dense(numbers, width, numbers**-0.5, 0.0, key)
         of_point = lambda key: dense(coordinates, width, frequency, frequency, key)

@@ -12,7 +12,7 @@ from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
 from ...support.types import Phi
 from ..basis import Basis
-from .features import Features, Scaled, count
+from .features import Features, Scaled, feature_count
 from .layers import (
     Pickled,
     dense,
@@ -67,7 +67,7 @@ class MLP(Summarised, Pickled, Basis):
         self.unknowns, self.activation = problem.unknowns, activation
         self.features = features or Scaled(problem.domain)
         widths = [*[width] * depth, size * len(problem.unknowns)]
-        inputs = count(self.features, len(problem.domain.names))
+        inputs = feature_count(self.features, len(problem.domain.names))
         first, *others = jr.split(key, depth + 1)
         self.layers = (
             dense(inputs, width, frequency, frequency, first),

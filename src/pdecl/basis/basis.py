@@ -172,7 +172,9 @@ def evaluate(
 
     `lattice` is that of the points, if they are in rows and columns.
     """
-    if _fits(lattice, coords) and basis.on_lattice is not None:
+    # Two sets of a lattice's points that were joined are none.
+    whole = lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
+    if whole and basis.on_lattice is not None:
         by_axes = basis.on_lattice(lattice, phi, set(wanted))
     else:
         by_axes = basis.jets(coords, phi, set(wanted))
@@ -282,11 +284,6 @@ def split(weights: Float[Array, " N"], sizes: dict[str, int]) -> Weights:
     """Each unknown's share of ω."""
     shares = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])
     return dict(zip(sizes, shares, strict=True))
-
-
-def _fits(lattice: Lattice | None, coords: Float[Array, "n d"]) -> bool:
-    """Whether these are a lattice's points, and not two such sets joined."""
-    return lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
 
 
 def _by_unknown(out: Any, unknowns: tuple[str, ...]) -> dict[str, Any]:

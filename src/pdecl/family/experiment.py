@@ -134,7 +134,7 @@ def family_of(experiment: Experiment, grid: int | None = None) -> Family:
     family, constants = experiment.family, dict(experiment.constants)
     if family.on_grid:
         constants["grid"] = grid or experiment.grid or full_grid(experiment)
-    return family.replaced(**constants) if constants else family
+    return family.replaced(**constants)
 
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:

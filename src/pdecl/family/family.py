@@ -154,7 +154,7 @@ class Family:
         phi = self.check(phi)
         if self.exact is None:
             return self._arranged(richer(self).on_mesh(phi, self._standard_axes(phi)))
-        each = [self.exact(one, self._standard_axes(phi)) for one in _members(phi)]
+        each = [self.exact(one, self._standard_axes(phi)) for one in phis.members(phi)]
         return self._arranged(phis.stack(each))
 
     def reference_words(self) -> str:
@@ -258,6 +258,8 @@ class Family:
 
     def replaced(self, **constants: Any) -> "Family":
         """The same with other constants, for families that are dataclasses."""
+        if not constants:
+            return self
         if not is_dataclass(self):
             raise ValueError(f"{self.name} has no constants to change: {', '.join(constants)}.")
         return replace(self, **constants)
@@ -347,7 +349,3 @@ def with_counts(
         region if count is None else placed(region, count)
         for region, count in zip(regions, counts, strict=True)
     ]
-
-
-def _members(batch: PyTree) -> list[Any]:
-    return [phis.take(batch, number) for number in range(phis.count(batch))]

@@ -39,6 +39,11 @@ def take(phi: Phi, rows: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[rows], phi)
 
 
+def members(phi: Phi) -> list[Any]:
+    """The φ of a batch, each alone."""
+    return [take(phi, number) for number in range(count(phi))]
+
+
 def stack(phis: Sequence[Any]) -> Any:
     """Single φ as a batch."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *phis)

@@ -42,10 +42,10 @@ def names() -> tuple[str, ...]:
 def named(name: str, **constants: Any) -> Family:
     """The installed family of that name; `constants` replace its defaults."""
     if name in shipped():
-        return with_constants(_in_module(import_module(f"{GROUP}.{name}"), name), constants)
+        return _in_module(import_module(f"{GROUP}.{name}"), name).replaced(**constants)
     if name in _registered():
         point = _registered()[name]
-        return with_constants(_at(point.module, point.attr, name, point.value), constants)
+        return _at(point.module, point.attr, name, point.value).replaced(**constants)
     raise ValueError(f"there is no problem {name!r}; choose one of {', '.join(names())}")
 
 
@@ -70,11 +70,6 @@ def resolve(word: str | os.PathLike[str]) -> Family:
         f"there is no problem {text!r}; give one of {', '.join(names())}, the path of a .py file that "
         "states one, or package.module:name."
     )
-
-
-def with_constants(family: Family, constants: dict[str, Any]) -> Family:
-    """The family with some of its fields replaced."""
-    return family.replaced(**constants) if constants else family
 
 
 def _at(module_name: str, attribute: str | None, name: str, where: str) -> Family:

@@ -156,6 +156,7 @@ class Solution(Shown, eqx.Module):
     def summary(self) -> Summary:
         """What is printed of it."""
         batch = " × ".join(map(str, self.code.shape))
+        enforces = any(condition.kind == "Enforce" for condition in self.problem.conditions)
         seconds: Any = self.seconds
         if seconds is not None and is_concrete(seconds):
             seconds = np.max(seconds)
@@ -167,7 +168,7 @@ class Solution(Shown, eqx.Module):
                 ("points", " + ".join(str(points.coords.shape[-2]) for points in self.points) or None),
                 ("iterations", self.iterations),
                 ("optimality", self.optimality),
-                ("violation", self.violation if _enforces(self.problem) else None),
+                ("violation", self.violation if enforces else None),
                 ("seconds", seconds),
                 ("conditions", Table(("", "relative residual", "residual"), _held(self))),
             ],
@@ -303,7 +304,3 @@ def _held(solution: Solution) -> list[tuple[str, Any, Any]]:
     """For each condition its name, and how well it holds where that has been measured."""
     measured = solution.measured or {}
     return [(name, measured.get(name, ""), size) for name, size in solution.residual.items()]
-
-
-def _enforces(problem: Problem) -> bool:
-    return any(condition.kind == "Enforce" for condition in problem.conditions)

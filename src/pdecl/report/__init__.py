@@ -76,7 +76,7 @@ def write(
                     continue
                 written += _write_exhibit(folder, exhibit)
                 pictures[exhibit.name] = (folder / f"{exhibit.name}.png").read_bytes()
-                exhibits.append(_without_picture(exhibit))
+                exhibits.append(replace(exhibit, figure=None, data={}))  # written; its memory can go
                 tell(1)
             sections.append(replace(section, missing=(), exhibits=exhibits))
     tables, unknown = _tables_section(results)
@@ -272,11 +272,6 @@ def _write_exhibit(folder: Path, exhibit: Exhibit) -> list[str]:
     data = f"data/{exhibit.name}.npz"
     write_arrays(folder / data, exhibit.data)
     return [picture, data]
-
-
-def _without_picture(exhibit: Exhibit) -> Exhibit:
-    """What the page needs; the figure is written and its memory can go."""
-    return replace(exhibit, figure=None, data={})
 
 
 def _write_json(folder: Path, name: str, value: object) -> str:

@@ -61,7 +61,7 @@ def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result
         runs = [
             (r["experiment"]["seed"], _numbers(r["evaluation"]["errors"]))
             for r in results
-            if _has_errors(r)
+            if r["evaluation"].get("errors")
         ]
         if len(runs) > _MOST_BOXES:
             boxes.append((method, f"{method}\n{len(runs)} seeds", np.concatenate([e for _, e in runs])))
@@ -200,7 +200,3 @@ def _along(row: Mapping[str, float], key: str) -> float:
 
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.inf if value is None else value for value in values], dtype=float)
-
-
-def _has_errors(result: Result) -> bool:
-    return bool(result["evaluation"].get("errors"))

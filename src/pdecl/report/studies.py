@@ -86,9 +86,8 @@ def _exact(family: Family, phis: Phi, side: int) -> np.ndarray:
     assert family.exact is not None
     domain = stated(family).domain
     axes = [np.linspace(low, high, side) for low, high in domain.bounds]
-    members = (phis_of.take(phis, number) for number in range(phis_of.count(phis)))
     inside = ~domain.outside(np.asarray(domain.lattice(side, side)))
-    return np.stack([family.exact(phi, axes).ravel()[inside] for phi in members])
+    return np.stack([family.exact(phi, axes).ravel()[inside] for phi in phis_of.members(phis)])
 
 
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:

@@ -32,7 +32,7 @@ from .results import (
     lay_out,
     numbers_in_words,
 )
-from .summary import ErrorTarget, StreamSummary, kind_of, norm_of
+from .summary import ErrorTarget, StreamSummary, kind_of
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _claim(
     if predictor.query.functions is not None and drawn is not None:
         about["drawn"] = drawn
         parameters = replace(parameters, dims={}, axes={})
-    norm = None if predictor.target is None else norm_of(predictor.trained)
+    norm = None if predictor.target is None else predictor.family.norm
     names = predictor.problem.names()
     layout = lay_out(predictor.query, names, norm, kind_of(predictor.trained), parameters)
     new = Results.create(stream, layout, source.count, predictor.batch, fingerprint, about, shard)

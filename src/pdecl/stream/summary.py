@@ -83,11 +83,6 @@ def check_bounds(
     return Bounds(np.asarray(bounds.bound), np.asarray(bounds.relative), refined_by), better
 
 
-def norm_of(trained: Trained) -> str:
-    """The norm that bounds speak of, in words."""
-    return trained.family.norm
-
-
 def kind_of(trained: Trained) -> str:
     """Whether errors are bounded by a proof, "bound", or estimated, "estimate"."""
     return "estimate" if trained.family.bound is None else "bound"

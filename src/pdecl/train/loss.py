@@ -12,7 +12,7 @@ from ..basis.basis import BasisLike
 from ..layer.implicit import constant
 from ..layer.layer import weights_of
 from ..layer.solvers import GaussNewton
-from ..layer.system import System, build
+from ..layer.system import build
 from ..state.points import Points
 from ..state.problem import Problem
 from ..state.rules import Gauss, Grid
@@ -59,7 +59,8 @@ def residual_loss(
     loss_problem: Problem, basis: BasisLike, phi: Phi, points: Sets, weights: Float[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the weighted mean squares of all rows, and the energies."""
-    return _total(build(loss_problem, basis, phi, points, materialise=False), weights)
+    system = build(loss_problem, basis, phi, points, materialise=False)
+    return system.objective(weights) + 0.5 * jnp.sum(system.rows(weights, "Enforce") ** 2)
 
 
 def has_envelope(problem: Problem, loss_problem: Problem) -> bool:
@@ -67,10 +68,6 @@ def has_envelope(problem: Problem, loss_problem: Problem) -> bool:
     fixed = lambda on: isinstance(on, Points) or isinstance(getattr(on, "rule", None), Gauss | Grid)
     alone = all(condition.kind == "Energy" for condition in problem.conditions)
     return loss_problem is problem and alone and all(map(fixed, problem.sets()))
-
-
-def _total(system: System, weights: Float[Array, " N"]) -> Float[Array, ""]:
-    return system.objective(weights) + 0.5 * jnp.sum(system.rows(weights, "Enforce") ** 2)
 
 
 def mean_over_phi(losses: Float[Array, " batch"], mean: str, energy: bool) -> Float[Array, ""]:

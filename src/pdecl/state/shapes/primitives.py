@@ -297,8 +297,8 @@ class Polygon(Primitive):
         segments = xp.stack([self.vertices, xp.roll(self.vertices, -1, axis=0)], axis=1)
         distinct = list(dict.fromkeys(self.side_names))
         if len(segments) > 200 and len(distinct) == len(segments):
-            return [_chain(segments)]
-        return [_segment(one, name) for one, name in zip(segments, self.side_names, strict=True)]
+            return [simplices(segments, "surface")]
+        return [simplices(s[None], name) for s, name in zip(segments, self.side_names, strict=True)]
 
 
 class Signed(Primitive):
@@ -346,7 +346,7 @@ class Signed(Primitive):
         return self.low, self.high
 
     def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
-        facets = _chain(self._cached("level", lambda: level_set(self)))
+        facets = simplices(self._cached("level", lambda: level_set(self)), "surface")
         cell = np.min(self.high - self.low) / self.cells
 
         def at(s: Parameters) -> tuple[Any, Any, Any]:
@@ -355,14 +355,6 @@ class Signed(Primitive):
             return x, slope / np.linalg.norm(slope, axis=1)[:, None], area
 
         return [Patch(at, facets.suffix)]
-
-
-def _segment(ends: Any, name: str) -> Patch:
-    return simplices(ends[None], name)
-
-
-def _chain(segments: Shaped[Any, "m d d"]) -> Patch:
-    return simplices(segments, "surface")
 
 
 def _require_simple(corners: np.ndarray) -> None:
@@ -422,7 +414,7 @@ def _norm(x: Coords) -> Any:
     return xp.where(away, xp.sqrt(xp.where(away, square, 1.0)), 0.0)
 
 
-def _vector(name: str, x: Vector) -> Any:
+def _vector(name: str, x: Any) -> Any:
     if isinstance(x, jax.core.Tracer):
         return x
     try:

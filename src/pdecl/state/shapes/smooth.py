@@ -69,7 +69,8 @@ def _joined(shape: Shape, sides: Any) -> Callable[[Any], Any] | None:
     if isinstance(shape, Combined):
         first, second = _joined(shape.first, sides), _joined(shape.second, sides)
         if second is not None and isinstance(shape, Difference):
-            second = _negative(second)
+            outside = second
+            second = lambda x: -outside(x)
         if first is None or second is None:
             return first or second
         return _either(first, second) if isinstance(shape, Union) else _both(first, second)
@@ -145,10 +146,6 @@ def _either(one: Callable, other: Callable) -> Callable[[Any], Any]:
         return a + b + _hypot(a, b)
 
     return at
-
-
-def _negative(one: Callable) -> Callable[[Any], Any]:
-    return lambda x: -one(x)
 
 
 def _hypot(a: Any, b: Any) -> Any:

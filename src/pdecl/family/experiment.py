@@ -21,8 +21,7 @@ from ..layer.creased import Creased
 from ..state.condition import Enforce, Fit
 from ..state.problem import Problem
 from ..train.loss import METHODS
-from . import SPLITS, Family, Network, Training, named, names
-from . import stated as stated_by
+from . import SPLITS, Family, Network, Training, named, names, stated
 from .phi import joined
 from .registry import resolve
 
@@ -139,19 +138,23 @@ def family_of(experiment: Experiment, grid: int | None = None) -> Family:
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
     """The PDE as conditions that the layer solves."""
-    return _from_words(family_of(experiment, grid), **experiment.statement)
+    return problem_with(family_of(experiment, grid), experiment.statement)
 
 
 def loss_problem_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
     if not experiment.loss_statement:
         return None
-    return _from_words(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
+    return problem_with(family_of(experiment), {**experiment.statement, **experiment.loss_statement})
 
 
-def _from_words(family: Family, **statement: Any) -> Problem:
-    """A family's problem, for words of plain data."""
-    return stated_by(family, **_words(statement))
+def problem_with(family: Family, statement: Mapping[str, Any]) -> Problem:
+    """A family's problem, for arguments that are plain data: conditions are named."""
+    kinds = {"Fit": Fit, "Enforce": Enforce}
+    words = {
+        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
+    }
+    return stated(family, **words)
 
 
 @cache
@@ -263,14 +266,6 @@ def full_grid(experiment: Experiment) -> int | None:
     """The nodes a side of a family on a grid, before the experiment thins them."""
     family = experiment.family
     return experiment.constants.get("grid", family.grid) if family.on_grid else None
-
-
-def _words(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions are named in plain data."""
-    kinds = {"Fit": Fit, "Enforce": Enforce}
-    return {
-        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
-    }
 
 
 def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -97,10 +97,10 @@ def _guess(number: int) -> str:
 def _alone(arguments: Sequence[str]) -> list[str]:
     """The arguments without `--processes`."""
     kept, skip = [], False
-    for one in arguments:
-        if not skip and one != "--processes" and not one.startswith("--processes="):
-            kept.append(one)
-        skip = one == "--processes"
+    for word in arguments:
+        if not skip and word != "--processes" and not word.startswith("--processes="):
+            kept.append(word)
+        skip = word == "--processes"
     return kept
 
 
@@ -114,9 +114,9 @@ def _cores(count: int) -> list[set[int]] | None:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -63,13 +63,13 @@ def refine(
     refined_by = np.zeros(len(known.relative), np.int8)
     better: dict[int, Solution] = {}
     for place in over.tolist():
-        one = _member(solution, place)
+        single = _member(solution, place)
         first = _put(known, place)
         if family.polish is not None:
-            found, reached = family.polish(one, tolerance), RefinedBy.CONJUGATE_GRADIENTS
+            found, reached = family.polish(single, tolerance), RefinedBy.CONJUGATE_GRADIENTS
             improved = trained.bound(found, throw=False)
         else:
-            found, improved, reached = by_more(trained, one, first, tolerance)
+            found, improved, reached = by_more(trained, single, first, tolerance)
         within = bool(improved.within(tolerance)[0])
         refined_by[place] = reached if within else RefinedBy.NOT_REACHED
         if within or _is_better(improved, first):
@@ -159,19 +159,19 @@ class _Rung(NamedTuple):
 
 
 def by_more(
-    trained: Any, one: Solution, known: ErrorBound, tolerance: float
+    trained: Any, single: Solution, known: ErrorBound, tolerance: float
 ) -> tuple[Solution, ErrorBound, RefinedBy]:
     """The first answer for a batch of one that is within the tolerance, or else the one with the least
     bound; its bound, and what it took."""
-    best, least, refined_by = one, known, RefinedBy.NOTHING
-    for rung in _rungs(trained, one):
+    best, least, refined_by = single, known, RefinedBy.NOTHING
+    for rung in _rungs(trained, single):
         near = bool(least.within(NEAR * tolerance)[0])
         if rung.refined_by == RefinedBy.POINTS and not near:
             continue
         again = lambda phi, start, rung=rung: solve(
-            one.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
+            single.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
         )
-        solved = jax.vmap(again)(one.phi, _padded(one, rung.size))
+        solved = jax.vmap(again)(single.phi, _padded(single, rung.size))
         bound = trained.bound(solved, throw=False, **rung.resolution)
         if _is_better(bound, least):
             best, least, refined_by = solved, bound, rung.refined_by
@@ -180,16 +180,16 @@ def by_more(
     return best, least, refined_by
 
 
-def _rungs(trained: Any, one: Solution) -> list[_Rung]:
-    size, points, problem = one.weights.shape[-1], one.points, one.problem
+def _rungs(trained: Any, single: Solution) -> list[_Rung]:
+    size, points, problem = single.weights.shape[-1], single.points, single.problem
     if not any(isinstance(on, Region) for on in problem.sets()):
         raise ValueError("refine: the problem's points are given; there are no more of them.")
     rungs = []
     if trained.experiment.method == "soft":
-        rungs.append(_Rung(RefinedBy.WEIGHTS, one.basis, size, points, {}))
+        rungs.append(_Rung(RefinedBy.WEIGHTS, single.basis, size, points, {}))
     for factor in (2, 4):
         counts = [factor * len(group.coords) for group in points]
-        rungs.append(_Rung(RefinedBy.POINTS, one.basis, size, problem.redraw(points, counts), {}))
+        rungs.append(_Rung(RefinedBy.POINTS, single.basis, size, problem.redraw(points, counts), {}))
     for further in trained.family.further(size):
         # Four for each function: with two, polynomials are wild between them near the ends of t. On
         # the faces in proportion to how fine the functions are there.
@@ -198,17 +198,17 @@ def _rungs(trained: Any, one: Solution) -> list[_Rung]:
             max(4 * most if problem.is_interior(place) else further.finest, 2 * len(group.coords))
             for place, group in enumerate(points)
         ]
-        basis = Beside(one.basis, further)
+        basis = Beside(single.basis, further)
         placed = problem.redraw(points, counts)
         rungs.append(_Rung(RefinedBy.FUNCTIONS, basis, most, placed, further.resolution))
     return rungs
 
 
-def _padded(one: Solution, size: int) -> Any:
+def _padded(single: Solution, size: int) -> Any:
     """The weights there are, to start from, with zeros for the functions that are new, the last of each
     unknown."""
-    known = jnp.where(jnp.isfinite(one.weights).all(), one.weights, 0.0)
-    count = len(one.problem.unknowns)
+    known = jnp.where(jnp.isfinite(single.weights).all(), single.weights, 0.0)
+    count = len(single.problem.unknowns)
     more = (size - known.shape[-1]) // count
     parts = jnp.split(known, count, axis=-1)
     return jnp.concatenate([jnp.pad(part, [(0, 0), (0, more)]) for part in parts], axis=-1)

@@ -62,7 +62,7 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, the family as its name."""
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "family"}
         plain = {"network": asdict(self.network), "training": asdict(self.training)}
         return {"problem": self.problem, **own, **plain}
 

@@ -79,7 +79,7 @@ class Family:
 
     - `exact(phi, axes)`: u for one φ on the grid of the axes, indexed in the domain's order.
     - `bound(solution, **resolution)`: an `ErrorBound` for a batch, in the norm that `norm` names.
-    - `polish(one, tolerance)`: an answer, a batch of one, improved until its bound is within it.
+    - `polish(solution, tolerance)`: an answer, a batch of one, improved until its bound is within it.
     - `front()`: a problem whose solution is zero where u has a crease, for `Creased` functions.
 
     A φ on a grid, with the solution on its nodes:

@@ -44,8 +44,8 @@ def identity(problem: Problem) -> dict[str, Any]:
         "unknowns": list(problem.unknowns),
         "phi": [list(leaf.shape) for leaf in leaves] if problem.parameter is not None else None,
         "conditions": {
-            name: {"kind": one.kind, "where": _where(one.on), **_probed(problem, one)}
-            for name, one in zip(problem.names(), problem.conditions, strict=True)
+            name: {"kind": condition.kind, "where": _where(condition.on), **_probed(problem, condition)}
+            for name, condition in zip(problem.names(), problem.conditions, strict=True)
         },
         "law": _numbers(problem.parameter(jr.key(0))) if problem.parameter is not None else None,
     }

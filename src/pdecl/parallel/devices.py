@@ -32,9 +32,9 @@ def mesh_of(devices: Any, where: str) -> Mesh:
         raise TypeError(f"{where}: {_WANTED}; found {found(devices)}.")
     if not listed:
         raise ValueError(f"{where}: `devices` is empty; jax.devices() are all there are.")
-    for one in listed:
-        if not isinstance(one, jax.Device):
-            raise TypeError(f"{where}: {_WANTED}; found {found(one)} in it.")
+    for device in listed:
+        if not isinstance(device, jax.Device):
+            raise TypeError(f"{where}: {_WANTED}; found {found(device)} in it.")
     if len(set(listed)) < len(listed):
         raise ValueError(f"{where}: `devices` names a device twice; jax.devices() has each once.")
     return Mesh(np.asarray(listed), (PHI,))
@@ -45,7 +45,7 @@ _WANTED = "`devices` must be a sequence of JAX's devices, jax.devices() say, or 
 
 def require_all_processes(mesh: Mesh, where: str) -> None:
     """That each process has a device in the mesh."""
-    taking_part = {one.process_index for one in mesh.devices.ravel()}
+    taking_part = {device.process_index for device in mesh.devices.ravel()}
     absent = sorted(set(range(jax.process_count())) - taking_part)
     if absent:
         raise ValueError(
@@ -188,8 +188,8 @@ def gathers_soon(mesh: Mesh) -> bool:
     CPUs, which are slower. Between GPUs of several hosts gathering takes as long as evaluating: the
     arithmetic is in docs/scaling.md."""
     devices = mesh.devices.ravel()
-    near = len({one.process_index for one in devices}) == 1
-    return mesh.size > 1 and (near or all(one.platform == "cpu" for one in devices))
+    near = len({device.process_index for device in devices}) == 1
+    return mesh.size > 1 and (near or all(device.platform == "cpu" for device in devices))
 
 
 def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:

@@ -74,7 +74,7 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
     return {
         "phis": effort.shown,
         "nodes": side,
-        "on_faces": [len(one) for one in points[1:]],
+        "on_faces": [len(group) for group in points[1:]],
         "used": {"error": errors[:, used].ravel(), "residual": residuals[:, used].ravel()},
         "unused": {"error": errors[:, ~used].ravel(), "residual": residuals[:, ~used].ravel()},
     }
@@ -299,7 +299,9 @@ def gram_of(basis: BasisLike, phis: Phi, coords: Float[Any, "n d"]) -> Float[np.
     """Mean products of all pairs of functions over points and φ."""
     coords = jnp.asarray(coords)
     values = [np.asarray(function_values(basis, jnp.asarray(phi), coords)) for phi in phis]
-    return np.asarray(sum(one.T @ one / len(one) for one in values) / len(values))
+    return np.asarray(
+        sum(functions.T @ functions / len(functions) for functions in values) / len(values)
+    )
 
 
 @eqx.filter_jit

@@ -177,11 +177,11 @@ class Predictor:
             if begun is not None and jax.default_backend() == "cpu":
                 # Programs side by side would share threads, and parts of some wait for each other.
                 jax.block_until_ready(begun.found)
-            one = self.begin(batch, start)
+            ahead = self.begin(batch, start)
             start += count_of(batch)
             if begun is not None:
                 yield self.end(begun)
-            begun = one
+            begun = ahead
             if source.count is None:
                 yield self.end(begun)
                 begun = None

@@ -390,9 +390,9 @@ def _make(
     samples = batch * GROWTH if count is None else count
     items = {axis: fixed(axis, values, (axis,)) for axis, values in layout.axes.items()}
     column("sample", "i8", (), 0, samples)[:] = np.arange(first, first + samples)
-    for name, one in layout.columns.items():
-        items[name] = column(name, one.dtype, one.dims, one.fill, samples)
-        items[name].attrs.update(one.attrs)
+    for name, about in layout.columns.items():
+        items[name] = column(name, about.dtype, about.dims, about.fill, samples)
+        items[name].attrs.update(about.attrs)
     for name, (axis, values) in layout.fixed.items():
         items[name] = fixed(name, values, (axis,))
     for name in layout.units.keys() & items.keys():

@@ -79,10 +79,10 @@ class Query:
         if not self.reductions:
             return {name: tuple(self.axes) for name in self.names}
         return {
-            one.name(name): tuple(axis for axis in self.axes if axis not in one.over)
-            for one in self.reductions
+            reduction.name(name): tuple(axis for axis in self.axes if axis not in reduction.over)
+            for reduction in self.reductions
             for name in self.names
-            if one.of in (None, name)
+            if reduction.of in (None, name)
         }
 
     @property
@@ -204,7 +204,7 @@ def reductions_of(
     words: Sequence[str] | str, axes: Sequence[str], names: Sequence[str]
 ) -> tuple[Reduction, ...]:
     """Words for functionals of values that have these axes and names."""
-    each = words.split(";") if isinstance(words, str) else [one for w in words for one in w.split(";")]
+    each = (words if isinstance(words, str) else ";".join(words)).split(";")
     reductions: list[Reduction] = []
     for word in filter(str.strip, each):
         match = _REDUCTION.fullmatch(word)
@@ -214,19 +214,23 @@ def reductions_of(
                 'in "mean over t", "max of u_x over x, t", several with a semicolon between.'
             )
         over = tuple(axis.strip() for axis in match[3].split(","))
-        one = Reduction(match[1], over, match[2])
-        if one.function not in _FUNCTIONS:
-            raise ValueError(f"{str(one)!r}: there is no {one.function}; write {', '.join(_FUNCTIONS)}.")
+        reduction = Reduction(match[1], over, match[2])
+        if reduction.function not in _FUNCTIONS:
+            raise ValueError(
+                f"{str(reduction)!r}: there is no {reduction.function}; write {', '.join(_FUNCTIONS)}."
+            )
         for axis in over:
             if axis not in axes:
-                raise ValueError(f"{str(one)!r}: these values have the axes {', '.join(axes)}.")
+                raise ValueError(f"{str(reduction)!r}: these values have the axes {', '.join(axes)}.")
         if len(set(over)) < len(over):
-            raise ValueError(f"{str(one)!r} names an axis twice.")
-        if one.of is not None and one.of not in names:
-            raise ValueError(f"{str(one)!r}: there is no {one.of}; there is {', '.join(names)}.")
-        if one in reductions:
-            raise ValueError(f"{str(one)!r} is there twice.")
-        reductions.append(one)
+            raise ValueError(f"{str(reduction)!r} names an axis twice.")
+        if reduction.of is not None and reduction.of not in names:
+            raise ValueError(
+                f"{str(reduction)!r}: there is no {reduction.of}; there is {', '.join(names)}."
+            )
+        if reduction in reductions:
+            raise ValueError(f"{str(reduction)!r} is there twice.")
+        reductions.append(reduction)
     return tuple(reductions)
 
 
@@ -239,14 +243,14 @@ def reduced(
     rule; over points all count alike. `max` and `min` are over the nodes.
     """
     functionals = {}
-    for one in reductions:
+    for reduction in reductions:
         for name, u in values.items():
-            if one.of not in (None, name):
+            if reduction.of not in (None, name):
                 continue
-            u = u**2 if one.function == "norm" else u
-            for axis in sorted(one.over, key=list(axes).index, reverse=True):
-                u = _over(u, 1 + list(axes).index(axis), one.function, axes[axis], axis)
-            functionals[one.name(name)] = np.sqrt(u) if one.function == "norm" else u
+            u = u**2 if reduction.function == "norm" else u
+            for axis in sorted(reduction.over, key=list(axes).index, reverse=True):
+                u = _over(u, 1 + list(axes).index(axis), reduction.function, axes[axis], axis)
+            functionals[reduction.name(name)] = np.sqrt(u) if reduction.function == "norm" else u
     return functionals
 
 

@@ -284,11 +284,11 @@ def damaged_in(arrays: Arrays, done: int, start: int = 0) -> list[int]:
         try:
             starts += _mismatches(arrays, begin, stop, batch)
         except OSError:  # one of them cannot be read, and which one is seen alone
-            for one in range(begin, stop, batch):
+            for at in range(begin, stop, batch):
                 try:
-                    starts += _mismatches(arrays, one, min(one + batch, stop), batch)
+                    starts += _mismatches(arrays, at, min(at + batch, stop), batch)
                 except OSError:
-                    starts.append(one)
+                    starts.append(at)
     return starts
 
 

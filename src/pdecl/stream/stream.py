@@ -356,8 +356,8 @@ def _drawn(source: Source) -> dict[str, int] | None:
 
 def _parameters(predictor: Predictor) -> Parameters:
     family = predictor.family
-    one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], predictor.stand_in)
-    known, dims = family.coordinates(one), family.phi_axes
+    alone = jax.tree.map(lambda leaf: np.asarray(leaf)[None], predictor.stand_in)
+    known, dims = family.coordinates(alone), family.phi_axes
     axes = {axis: known[axis] for name in dims for axis in dims[name]}
     return Parameters(dims, axes, family.units)
 

@@ -116,9 +116,9 @@ class Darcy(FieldFamily):
     def bound(self, solution: Solution, **resolution: int) -> ErrorBound:
         return darcy_bound(solution, **resolution)
 
-    def polish(self, one: Solution, tolerance: float) -> Solution:
+    def polish(self, solution: Solution, tolerance: float) -> Solution:
         """By conjugate gradients; the answer is a function on the grid of ν."""
-        return by_conjugate_gradients(one, tolerance)
+        return by_conjugate_gradients(solution, tolerance)
 
     def preset(self, method: str, name: str) -> Preset:
         """A Fourier neural operator of ν proposes the functions; they vanish on the boundary.

@@ -208,9 +208,9 @@ class Combined(Shape):
     """Two shapes."""
 
     def __init__(self, first: Shape, second: Any):
-        for one in (first, second):
-            if not isinstance(one, Shape):
-                raise TypeError(f"shapes combine with shapes; found {found(one)}.")
+        for shape in (first, second):
+            if not isinstance(shape, Shape):
+                raise TypeError(f"shapes combine with shapes; found {found(shape)}.")
         if first.dim != second.dim:
             raise ValueError(f"shapes of {first.dim} and {second.dim} dimensions cannot be combined.")
         self.first, self.second, self.dim = first, second, first.dim

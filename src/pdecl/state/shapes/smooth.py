@@ -47,11 +47,11 @@ def smooth_distance(shape: Shape, sides: Sides) -> Callable[[Float[Any, "n d"]],
 
 def require_told_apart(shape: Shape, parts: Sequence[str]) -> None:
     """That the function is zero on these parts and nowhere else."""
-    one = smooth_distance(shape, wanted_sides(shape, parts))
+    distance = smooth_distance(shape, wanted_sides(shape, parts))
     pool, names = shape.boundary_pool(256), shape.traced.names
-    value = np.abs(np.asarray(one(pool.coords))) / shape.size
+    value = np.abs(np.asarray(distance(pool.coords))) / shape.size
     is_on = np.array([bool(set(own) & set(parts)) for own in names])[pool.cut]
-    inside = np.asarray(one(shape.interior_pool(256).coords))
+    inside = np.asarray(distance(shape.interior_pool(256).coords))
     wrong = np.where(is_on, value > _ZERO, value < _POSITIVE)
     if wrong.any() or inside.min() <= 0:
         where = [names[i][0] for i in pool.cut[wrong]]

@@ -62,6 +62,10 @@ class Query:
     dtype: str = "float64"
     inside: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"answers are kept as {' or '.join(DTYPES)}; found {self.dtype!r}.")
+
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self.axes.values())
@@ -180,24 +184,22 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Iterab
     return Query(names, coords, axes, None, wanted, problem.unknowns)
 
 
-def weights_alone(problem: Problem, functions: int, dtype: str = "float64") -> Query:
+def weights_alone(problem: Problem, functions: int) -> Query:
     """The weights of this many functions, from which u follows anywhere."""
-    _require_dtype(dtype)
     names = problem.domain.names
     nowhere = np.empty((0, len(names)))
-    return Query(names, nowhere, {}, None, (), problem.unknowns, functions=functions, dtype=dtype)
+    return Query(names, nowhere, {}, None, (), problem.unknowns, functions=functions)
 
 
-def reducing(query: Query, words: Sequence[str] | str, dtype: str = "float64") -> Query:
+def reducing(query: Query, words: Sequence[str] | str) -> Query:
     """The same with functionals instead of values: "mean over t; max of u_x over x, t". A ValueError
     says what is wrong with the words."""
-    _require_dtype(dtype)
     if query.inside is not None:
         raise ValueError(
             "--reduce: on a grid over a shape some nodes have no value, and a mean over the rest is not "
             "that over the shape. Ask for points inside it (--points), or keep the values."
         )
-    return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names), dtype=dtype)
+    return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names))
 
 
 def reductions_of(
@@ -263,16 +265,6 @@ def _over(u: np.ndarray, place: int, function: str, line: np.ndarray, axis: str)
         weights = (np.append(steps, 0) + np.append(0, steps)) / 2
         weights = weights if function == "norm" else weights / (line[-1] - line[0])
     return np.moveaxis(u, place, -1) @ weights
-
-
-def with_dtype(query: Query, dtype: str) -> Query:
-    _require_dtype(dtype)
-    return replace(query, dtype=dtype)
-
-
-def _require_dtype(dtype: str) -> None:
-    if dtype not in DTYPES:
-        raise ValueError(f"answers are kept as {' or '.join(DTYPES)}; found {dtype!r}.")
 
 
 def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndarray:

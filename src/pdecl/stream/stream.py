@@ -23,7 +23,7 @@ from . import formats
 from .answers import Answers, Predictor, grid_of
 from .formats import HDF5, ZARR
 from .phi import FromDistribution, FromShard, Source
-from .query import Query, at_points, on_grid, reducing, weights_alone, with_dtype
+from .query import Query, at_points, on_grid, reducing, weights_alone
 from .results import (
     Parameters,
     ResultError,
@@ -88,14 +88,14 @@ def ask(
                 "for when it is read (pdecl.open), or of --store values."
             )
         phi = phis.take(family.sample(0, 1), 0) if shape is None else phis.zeros(shape)
-        return weights_alone(problem, model.weights_kept(phi), dtype)
+        return replace(weights_alone(problem, model.weights_kept(phi)), dtype=dtype)
     if store != "values":
         raise ValueError(f"what is stored is values or weights; found {store!r}.")
     if points is not None:
         query = at_points(problem, family, points, derivatives)
     else:
         query = on_grid(problem, family, grid, shape, derivatives)
-    return reducing(query, reduce, dtype) if reduce else with_dtype(query, dtype)
+    return replace(reducing(query, reduce) if reduce else query, dtype=dtype)
 
 
 def solve_stream(

@@ -8,7 +8,7 @@ is a `Basis`; `specialise`, which everything goes through, makes one of anything
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -90,7 +90,21 @@ def _own(name: str) -> Any:
     return property(lambda self: getattr(self.function, name, None))
 
 
-BasisLike: TypeAlias = Basis | eqx.Module | Callable[..., Any]  # what `as_basis` takes
+@runtime_checkable
+class HasJets(Protocol):
+    """What differentiates its functions in its own way, and need not be called."""
+
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]: ...
+
+
+@runtime_checkable
+class HasAt(Protocol):
+    """What makes a basis of each φ."""
+
+    def at(self, phi: Phi) -> Any: ...
+
+
+BasisLike: TypeAlias = Basis | Callable[..., Any] | HasJets | HasAt  # what `as_basis` takes
 
 
 class Plain(Basis):

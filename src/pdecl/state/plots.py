@@ -408,7 +408,7 @@ def _mesh(
         near = (d > -0.3 * h) & (d < 1.2 * h)
         x[near] = onto_level(distance, x[near], h, steps=6)[0]
         keep = distance(x) <= 1e-7 * domain.shape.size
-    simplices = simplices_of(tuple(number + 1))
+    simplices = simplices_of(tuple((number + 1).tolist()))
     simplices = simplices[keep[simplices].all(axis=1)]
     volume = np.abs(np.linalg.det(x[simplices[:, 1:]] - x[simplices[:, :1]]))
     simplices = simplices[volume > 1e-3 * h**dim]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import pdecl
 import pdecl_cli
 from pdecl.family import dataset as datasets
-from pdecl.family.presets import preset
+from pdecl.family.experiment import preset
 from pdecl.report import runs
 from pdecl_cli import app
 

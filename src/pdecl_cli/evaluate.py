@@ -9,9 +9,9 @@ from .common import (
     Bound,
     Cache,
     Json,
-    Model,
+    ModelName,
     Nodes,
-    Problem,
+    ProblemFile,
     TestCount,
     explaining,
     print_json,
@@ -21,8 +21,8 @@ from .interrupt import resumes
 
 
 def evaluate(
-    model: Model,
-    problem: Problem = None,
+    model: ModelName,
+    problem: ProblemFile = None,
     count: TestCount = None,
     grid: Annotated[
         int | None, typer.Option(min=5, help="φ on a grid: nodes a side to solve on.")
@@ -34,7 +34,7 @@ def evaluate(
     bound: Bound = False,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
+        typer.Option("--from", help="φ and solutions of this file, instead of the test split."),
     ] = None,
     cache: Cache = Path("runs/data"),
     out: Annotated[
@@ -64,8 +64,8 @@ def evaluate(
     with explaining():
         from pdecl.family import dataset as datasets
         from pdecl.family.evaluate import evaluate as evaluate_on
+        from pdecl.family.identity import word_of
         from pdecl.family.published import load as load_data
-        from pdecl.family.record import word_of
         from pdecl.family.trained import find
         from pdecl.reduced.load import load
         from pdecl.report.runs import keep, standard_data

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 Pair = tuple[Float[Array, " N"], Float[Array, " m"]]
 
@@ -25,7 +25,7 @@ def attach(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[
     return _root(z, eqx.filter_closure_convert(optimality, z), make_inverse)
 
 
-def constant(tree: Any) -> Any:
+def constant(tree: PyTree) -> Any:
     """The same numbers, without derivatives."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
@@ -36,7 +36,7 @@ def _root(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[]
 
 
 @_root.def_jvp
-def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
+def _root_jvp(primals: PyTree, tangents: PyTree) -> tuple[Pair, Pair]:
     z, optimality, make_inverse = primals
     _, optimality_dot, _ = tangents
     z = _root(z, optimality, make_inverse)
@@ -50,10 +50,10 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
 
     def solve(product: Callable, f: Array) -> Array:
         pairs = lambda p, y: split(product(join((p, y))))
-        found = join(symmetric_solve(pairs, split(f), inverse, rtol=1e-11, max_steps=200))
+        x = join(symmetric_solve(pairs, split(f), inverse, rtol=1e-11, max_steps=200))
         # A derivative that could not be computed must not look like one.
-        wrong = jnp.linalg.norm(f - product(found)) > 1e-4 * jnp.linalg.norm(f)
-        return jnp.where(wrong, jnp.nan, found)
+        wrong = jnp.linalg.norm(f - product(x)) > 1e-4 * jnp.linalg.norm(f)
+        return jnp.where(wrong, jnp.nan, x)
 
     matrix = lambda v: join(product(*split(v)))
     z_dot = jax.lax.custom_linear_solve(matrix, join(rhs), solve, solve, symmetric=True)

@@ -21,7 +21,7 @@ from .levels import Levels
 from .marching import March
 from .reading import Reading
 from .residuals import relative_residuals
-from .rows import Equations, equations_of
+from .rows import Equations, ManyEquations, equations_of, equations_of_many
 from .space import is_inside
 from .traced import Traced
 
@@ -72,18 +72,53 @@ def solve_to_tolerance(
     return solution
 
 
+def solve_many_to_tolerance(
+    problem: Problem,
+    phis: Any,
+    tolerance: float,
+    budget: float,
+    progress: bool = False,
+    throw: bool = False,
+    checked: bool = True,
+) -> list[Adaptive]:
+    """The solutions of a batch of φ, `budget` seconds for each. On a box with a marched coordinate they
+    march together."""
+    phis = jax.tree.map(np.asarray, phis)
+    count = len(jax.tree.leaves(phis)[0])
+    with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
+        effort = Effort(budget * count, tell)
+        equations = equations_of_many(problem, phis)
+        if _levels_of(equations.reading) is None:
+            solutions = _by_marches(equations, tolerance, effort)
+            for k, solution in enumerate(solutions):
+                _finish(solution, equations.one(k), effort, checked)
+        else:
+            solutions = []
+            for k in range(count):
+                one = Effort(budget, tell)
+                solutions.append(_solution(problem, equations.one(k).phi, tolerance, one, checked))
+    if throw:
+        for k, solution in enumerate(solutions):
+            _raise_failed(solution, k if count > 1 else None)
+    return solutions
+
+
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, checked: bool) -> Adaptive:
     equations = equations_of(problem, phi)
-    if equations.reading.marched is None or equations.reading.shape is not None:
-        solution = _by_levels(equations, tolerance, effort)
+    if _levels_of(equations.reading) is None:
+        (solution,) = _by_marches(ManyEquations.of(equations), tolerance, effort)
     else:
-        solution = _by_marches(equations, tolerance, effort)
+        solution = _by_levels(equations, tolerance, effort)
+    _finish(solution, equations, effort, checked)
+    return solution
+
+
+def _finish(solution: Adaptive, equations: Equations, effort: Effort, checked: bool) -> None:
     if checked and not _ended_early(solution):
         _status(solution, relative_residuals(solution, equations))
         solution.message = f"{solution.message} {disagreement(solution, equations)}".strip()
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
-    return solution
 
 
 def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
@@ -98,26 +133,35 @@ def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adapti
 
 
 def _levels_of(reading: Reading) -> Any:
+    """None for what is marched on a box."""
     many = len(reading.space_axes) > 3
     if reading.marched is not None:
-        return ByDegree if many else Marches
+        return None if reading.shape is None else ByDegree if many else Marches
     return Levels if reading.shape is None or many else CellLevels
 
 
-def _by_marches(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:
-    """The march is done again with smaller local errors where errors grew on the way: what chaos or
-    instability amplifies is paid for once it is known."""
-    share, best = _LOCAL, None
+def _by_marches(equations: ManyEquations, tolerance: float, effort: Effort) -> list[Adaptive]:
+    """φ march again with smaller local errors where errors grew on the way: what chaos or instability
+    amplifies is paid for once it is known."""
+    shares, here = np.full(equations.count, _LOCAL), np.arange(equations.count)
+    best: list[Any] = [None] * equations.count
     for _ in range(_MARCHES):
-        solution = _march(equations, tolerance, max(share * tolerance, _FINEST), effort)
-        early = _ended_early(solution)
-        if best is not None and (early or _has_stalled(solution, best)):
-            return _stopped(best, Stop(solution.message))
-        if early or not solution.status.failed:
-            return solution
-        best = solution
-        share *= _LOCAL * min(1.0, tolerance / solution.error_estimate)
-    return solution
+        again = []
+        goals = np.maximum(shares * tolerance, _FINEST)
+        for k, solution in _march(equations, here, tolerance, goals, effort).items():
+            early = _ended_early(solution)
+            if best[k] is not None and (early or _has_stalled(solution, best[k])):
+                best[k] = _stopped(best[k], Stop(solution.message))
+            elif early or not solution.status.failed:
+                best[k] = solution
+            else:
+                best[k] = solution
+                shares[k] *= _LOCAL * min(1.0, tolerance / solution.error_estimate)
+                again.append(k)
+        here = np.array(sorted(again), int)
+        if not len(here):
+            break
+    return best
 
 
 def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
@@ -125,19 +169,33 @@ def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
     return best.error_estimate < 0.1 and solution.error_estimate > 0.8 * best.error_estimate
 
 
-def _march(equations: Equations, tolerance: float, goal: float, effort: Effort) -> Adaptive:
+def _march(
+    equations: ManyEquations, here: np.ndarray, tolerance: float, goals: np.ndarray, effort: Effort
+) -> dict[int, Adaptive]:
+    """The solutions of some φ by their numbers; those that fail alone, alone."""
     nothing = dict.fromkeys(equations.reading.problem.unknowns, np.inf)
-    stop = None
+    stop, found = None, {}
     try:
-        march = March(equations, goal, effort)
+        march = March(equations.some(here), goals[here], effort)
     except Stop as reason:
-        return _stopped(_solved(equations, tolerance, [], nothing), reason)
-    try:
-        march.run()
-    except Stop as reason:
-        stop = reason
-    estimates = march.estimates if march.pieces else nothing
-    return _stopped(_solved(equations, tolerance, march.pieces, estimates), stop)
+        if len(here) == 1:
+            (k,) = here.tolist()
+            return {k: _stopped(_solved(equations.one(k), tolerance, [], nothing), reason)}
+        alone = here
+    else:
+        try:
+            march.run()
+        except Stop as reason:
+            stop = reason
+        estimates = march.estimates
+        for k, number in enumerate(here[march.numbers].tolist()):
+            each = {u: float(x[k]) for u, x in estimates.items()} if march.pieces else nothing
+            solved = _solved(equations.one(number), tolerance, march.pieces_of(k), each)
+            found[number] = _stopped(solved, stop)
+        alone = here[list(march.left)]
+    for k in alone:
+        found |= _march(equations, np.array([k]), tolerance, goals, effort)
+    return found
 
 
 def _solved(
@@ -186,12 +244,11 @@ def _status(solution: Adaptive, measured: dict[str, float]) -> None:
         )
 
 
-def _raise_failed(solution: Adaptive) -> None:
+def _raise_failed(solution: Adaptive, number: int | None = None) -> None:
     if not solution.status.failed:
         return
-    estimate = (
-        f"The error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
-    )
+    of = "The" if number is None else f"φ number {number}: the"
+    estimate = f"{of} error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
     raise SolveError(solution.status, "", f"{estimate} {solution.message}")
 
 

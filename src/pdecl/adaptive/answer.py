@@ -99,12 +99,13 @@ class Adaptive(Shown):
 
     def at(self, coords: np.ndarray, axes: tuple[int, ...]) -> dict[str, np.ndarray]:
         """The derivative along these axes of each unknown, without checks."""
-        out = {u: np.full(len(coords), np.nan) for u in self.problem.unknowns}
+        lead = next(iter(self.pieces[0].values.values())).shape[:-2] if self.pieces else ()
+        out = {u: np.full((*lead, len(coords)), np.nan) for u in self.problem.unknowns}
         for piece, here in self.by_piece(coords):
             for first in range(0, len(here), _AT_ONCE):
                 some = here[first : first + _AT_ONCE]
                 for u, values in _evaluated(piece, self.marched, coords[some], axes).items():
-                    out[u][some] = values
+                    out[u][..., some] = values
         return out
 
     @property
@@ -182,7 +183,9 @@ def _evaluated(
     orders = tuple(axes.count(a) for a in space.axes)
     for u in space.unknowns:
         in_time = _in_time(piece, marched, u, coords, axes)
-        out[u] = ((space.values(u, coords, orders) @ piece.values[u].T) * in_time).sum(axis=1)
+        flat = piece.values[u].reshape(-1, piece.values[u].shape[-1])
+        x = (space.values(u, coords, orders) @ flat.T).reshape(len(coords), -1, in_time.shape[1])
+        out[u] = (x * in_time[:, None]).sum(axis=2).T.reshape(*piece.values[u].shape[:-2], -1)
     return out
 
 

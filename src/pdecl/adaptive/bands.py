@@ -2,7 +2,7 @@
 
 In the order of their places, rows and functions of one coordinate have entries near the diagonal alone.
 Where the coordinate is periodic both of its ends come first: the order is that of the distance from the
-seam. Matrices of all φ are one product of a sparse matrix with their slopes.
+seam. Matrices are products of sparse ones with the slopes.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,15 @@ class Layout:
 
     - `rows`, `columns`: their numbers in order. - `below`, `above`: how many diagonals there are.
     - `assemble`: for each order a of the derivative by the marched coordinate the matrix from all slopes
-      of a φ to A_a, row after row with its `below` + 1 + `above` entries.
+      of a φ to A_a in LAPACK's band storage: column after column, with room above for what is exchanged.
+    - `sizes`: likewise from their absolute values to bounds of the entries of each row.
+    - `owner`: of each slope its row.
     """
 
     def __init__(self, space: Any):
         reading, self.size = space.reading, space.size
         parts: dict[int, list[tuple[np.ndarray, ...]]] = {}
-        places, first, slope = [], 0, 0
+        places, owners, first, slope = [], [], 0, 0
         for k, i in enumerate(reading.rest):
             where, entries, count = space.points[k]["coords"], reading.entries[i], reading.rows[i]
             n = len(where)
@@ -38,38 +40,35 @@ class Layout:
                     here = parts.setdefault(reading.march_count(entry), [])
                     here.append((first + r * n + T.row, column, source, T.data))
             places += [where] * count
+            own = first + np.arange(n)[:, None] + n * np.arange(count)
+            owners.append(np.repeat(own.ravel(), len(entries)))
             first, slope = first + count * n, slope + n * count * len(entries)
-        functions = [space.samples(u) for u in space.unknowns]
         along = lambda x: x[:, 0] if x.shape[1] else np.zeros(len(x))
-        self.rows = self._order(space, along(np.concatenate(places)[:, space.axes]))
-        self.columns = self._order(space, along(np.concatenate(functions)))
+        functions = np.concatenate([space.samples(u) for u in space.unknowns])
+        self.rows = _order(space, along(np.concatenate(places)[:, space.axes]))
+        self.columns = _order(space, along(functions))
         row, column = np.argsort(self.rows), np.argsort(self.columns)
+        self.owner = row[np.concatenate(owners)]
         joined = {a: [np.concatenate(x) for x in zip(*here, strict=True)] for a, here in parts.items()}
         offsets = [column[j] - row[i] for i, j, _, _ in joined.values()]
         self.above = max(0, *(int(x.max(initial=0)) for x in offsets))
         self.below = max(0, *(int(-x.min(initial=0)) for x in offsets))
-        self.width = self.below + 1 + self.above
-        self.assemble = {
-            a: scipy.sparse.csr_matrix(
-                (data, (row[i] * self.width + column[j] - row[i] + self.below, source)),
-                shape=(self.size * self.width, slope),
-            )
-            for a, (i, j, source, data) in joined.items()
-        }
-        # LAPACK's storage has columns one after the other, with room above for what is exchanged.
-        i, q = np.indices((self.size, self.width)).reshape(2, -1)
-        j, self.depth = i + q - self.below, 2 * self.below + self.above + 1
-        inside = (j >= 0) & (j < self.size)
-        self.source = np.flatnonzero(inside)
-        place = j * self.depth + self.below + self.above + i - j
-        self.target = place[inside]
+        self.depth = 2 * self.below + self.above + 1
+        self.assemble, self.sizes = {}, {}
+        for a, (i, j, source, data) in joined.items():
+            place = column[j] * self.depth + self.below + self.above + row[i] - column[j]
+            shape = self.size * self.depth, slope
+            self.assemble[a] = scipy.sparse.csr_matrix((data, (place, source)), shape=shape)
+            whole = scipy.sparse.csr_matrix((np.abs(data), (source, j)), shape=(slope, self.size))
+            self.sizes[a] = whole.max(axis=1).toarray().ravel()
 
-    def _order(self, space: Any, x: np.ndarray) -> np.ndarray:
-        axis = space.axes[0] if space.axes else None
-        if axis in space.reading.periodic:
-            low, high = space.reading.problem.domain.bounds[axis]
-            x = np.minimum(x - low, high - x)
-        return np.argsort(x, kind="stable")
+
+def _order(space: Any, x: np.ndarray) -> np.ndarray:
+    axis = space.axes[0] if space.axes else None
+    if axis in space.reading.periodic:
+        low, high = space.reading.problem.domain.bounds[axis]
+        x = np.minimum(x - low, high - x)
+    return np.argsort(x, kind="stable")
 
 
 class Bands:
@@ -84,35 +83,38 @@ class Bands:
         self.single = slopes[0].ndim == 3
         batch = [g[None] for g in slopes] if self.single else slopes
         flat = np.concatenate([g.reshape(len(g), -1) for g in batch], axis=1)
-        parts = {a: (S @ flat.T).T for a, S in layout.assemble.items()}
         self.why: dict[int, str] = {}
-        self._sizes, self._factors = [], []
-        for rate in self._stages.rates:
-            shift = (rate.real if is_real(rate) else rate) / h
-            whole = sum(shift**a * A for a, A in parts.items())
-            self._factorise(whole.reshape(len(flat), layout.size, layout.width))
+        self._sizes = np.ones((len(flat), layout.size))
+        self._factors: list[list[Any]] = [[] for _ in self._stages.rates]
+        for b, g in enumerate(flat):
+            self._factorise(b, g)
 
-    def _factorise(self, A: np.ndarray) -> None:
-        """Of each φ, with every row divided by its largest entry."""
-        layout = self.layout
-        size = np.abs(A).max(axis=2)
+    def _factorise(self, b: int, g: np.ndarray) -> None:
+        """For one φ, one after the other: its matrices stay in the cache. Rows are divided by a bound of
+        their entries."""
+        layout, rates = self.layout, self._stages.rates
+        size = np.zeros(layout.size)
+        scale = np.exp(np.log(np.abs(rates)).mean()) / self.h
+        for a, most in layout.sizes.items():
+            np.maximum.at(size, layout.owner, scale**a * most * np.abs(g))
+        if not np.isfinite(size).all():
+            self.why[b] = "an equation is not finite"
         size = np.where(size > 0, size, 1.0)
-        scaled = (A / size[..., None]).reshape(len(A), -1)
-        bands = np.zeros((len(A), layout.size * layout.depth), scaled.dtype)
-        bands[:, layout.target] = scaled[:, layout.source]
-        (factor,) = scipy.linalg.get_lapack_funcs(("gbtrf",), dtype=bands.dtype)
-        finite, found = np.isfinite(size).all(axis=1), []
-        for b, band in enumerate(bands.reshape(len(A), layout.size, layout.depth)):
-            if not finite[b]:
-                self.why[b] = "an equation is not finite"
-                found.append(None)
+        self._sizes[b] = size
+        g = g / size[layout.owner]
+        parts = {a: S @ g for a, S in layout.assemble.items()}
+        for k, rate in enumerate(rates):
+            if b in self.why:
+                self._factors[k].append(None)
                 continue
-            lu, pivots, info = factor(band.T, layout.below, layout.above, overwrite_ab=True)
+            shift = (rate.real if is_real(rate) else rate) / self.h
+            band = sum(shift**a * A if a else A for a, A in parts.items())
+            (factor,) = scipy.linalg.get_lapack_funcs(("gbtrf",), dtype=band.dtype)
+            band = band.reshape(layout.size, layout.depth).T
+            lu, pivots, info = factor(band, layout.below, layout.above, overwrite_ab=True)
             if info > 0:
                 self.why[b] = "the equations are singular: conditions repeat or contradict each other"
-            found.append((lu, pivots) if info == 0 else None)
-        self._sizes.append(size)
-        self._factors.append(found)
+            self._factors[k].append((lu, pivots) if info == 0 else None)
 
     def __call__(self, R: np.ndarray, some: np.ndarray | None = None) -> np.ndarray:
         """(φ, s, N) from (φ, s, N), for all φ or for some by their numbers; or for one."""
@@ -137,7 +139,7 @@ class Bands:
         return np.asarray(total[0] if self.single else total)
 
     def _solve(self, k: int, r: np.ndarray, some: Any, transposed: bool) -> np.ndarray:
-        layout, size = self.layout, self._sizes[k][some]
+        layout, size = self.layout, self._sizes[some]
         first, last = (layout.columns, layout.rows) if transposed else (layout.rows, layout.columns)
         r = r[:, first] if transposed else r[:, first] / size
         out = np.full(r.shape, np.nan, r.dtype)

@@ -8,6 +8,7 @@ an error of its own. A φ that fails where others do not leaves them.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +44,8 @@ _MOST = {0: 8000, 1: 8000, 2: 6000}
 _MOST_SLABS = 5000
 # Thrice the difference: the companion is not exact, least where the equation has kinks.
 _CAUTION = 3.0
+# What a slab costs whatever the batch, in φ, and the share of the cost below which some part.
+_OVERHEAD, _WORTH = 8.0, 0.75
 # Lengths relative to the whole: what no slab may fall below, and what makes a jump pass.
 _SHORTEST, _JUMP = 1e-12, 1e-9
 
@@ -85,7 +88,8 @@ class March:
     """One march over all slabs; `goals`: for the local error of each φ, relative.
 
     - `numbers`: of the φ that are still here, in the batch that set out.
-    - `left`: numbers of those that failed alone, and why.
+    - `left`: numbers of those that failed alone, and why. - `parted`: marches of those that need so much
+      more than the others that they had better go on by themselves.
     """
 
     def __init__(self, equations: ManyEquations, goals: np.ndarray, effort: Effort):
@@ -103,7 +107,7 @@ class March:
         self.breaks = [uniform(_FIRST.get(self.d, 1))] * self.d
         self.blocked: dict[tuple[int, int, int], tuple[int, int]] = {}
         self.numbers, self.left = np.arange(equations.count), dict[int, str]()
-        self.suspects = np.zeros(equations.count, bool)
+        self.suspects, self.parted = np.zeros(equations.count, bool), list[March]()
         self.pieces: list[Piece] = []  # of all φ, with one more axis in front of their values
         nothing = lambda: {u: np.zeros(equations.count) for u in reading.problem.unknowns}
         self.wrong, self.squares = nothing(), nothing()
@@ -120,10 +124,14 @@ class March:
         sizes = {u: np.maximum(np.maximum(x, 1e-6 * top), 1e-300) for u, x in self.squares.items()}
         return {u: _CAUTION * np.sqrt(self.wrong[u] / sizes[u]) for u in sizes}
 
+    @property
+    def is_done(self) -> bool:
+        return self.at >= self.high - _SHORTEST * self.length
+
     def run(self) -> None:
         """Raises `Stop` where it ends before the end; `pieces` and `estimates` are of what is done."""
         why = ""
-        while self.at < self.high - _SHORTEST * self.length:
+        while not self.is_done:
             if self.effort.used_up:
                 raise Stop(f"{self.effort.in_words()} at {self.name} = {self.at:.4g}.")
             self._fit_length()
@@ -165,8 +173,35 @@ class March:
         self.left |= {int(self.numbers[k]): words for k, words in why.items()}
         self._keep(np.setdiff1d(np.arange(len(self.numbers)), list(why)))
 
+    def _part(self, needs: np.ndarray, tails: list[np.ndarray]) -> bool:
+        """Whether the neediest φ march on by themselves from here: slabs cost as many steps as the one
+        with the largest error in time asks for, and pieces are wanted wherever one has its tail."""
+        lengths = np.clip(needs, 1e-9, None) ** (-1 / (self.s + 1))
+        order = np.argsort(lengths)
+        least = np.clip(lengths[order], 0.2, 4.0)
+        width = np.ones((2, len(order)))  # of the first k, and of the others, relative to now
+        for e in tails:
+            wanted = (e[order] * np.sqrt(e.shape[1])) ** (1 / (self.nodes + 1))
+            wanted = np.clip(wanted, 0.25, 4.0)
+            ahead = np.maximum.accumulate(wanted).mean(axis=1)
+            behind = np.maximum.accumulate(wanted[::-1])[::-1].mean(axis=1)
+            width *= np.stack([ahead, behind])
+        k = np.arange(1, len(order))
+        cost = lambda count, width, length: (_OVERHEAD + count * width) / length
+        apart = cost(k, width[0, :-1], least[0]) + cost(len(order) - k, width[1, 1:], least[1:])
+        if len(order) < 2 or apart.min() > _WORTH * cost(len(order), width[1, 0], least[0]):
+            return False
+        first = order[: k[np.argmin(apart)]]
+        other = copy(self)
+        other.blocked, other.left, other.parted = dict(self.blocked), {}, []
+        other._keep(np.sort(first))
+        self.parted.append(other)
+        self._keep(np.setdiff1d(order, first))
+        return True
+
     def _keep(self, here: np.ndarray) -> None:
         """Goes on with some of the φ."""
+        space = self.main.space
         self.numbers, self.equations = self.numbers[here], self.equations.some(here)
         self.starter = Starter(self.equations)
         self.goals, self.floor, self.last_local = (
@@ -177,8 +212,9 @@ class March:
         self.main, self.rich = self.main.some(here), self.rich.some(here)
         self.pieces = [replace(piece, values=_of(piece.values, here)) for piece in self.pieces]
         if self.before is not None:
-            self.before.values = _of(self.before.values, here)
-            self.before.space = self.main.space
+            values = _of(self.before.values, here)
+            there = self.main.space if self.before.space is space else self.before.space
+            self.before = Marched(self.before.low, self.before.h, there, values)
 
     # --- the start ------------------------------------------------------------------------------------
     def _begin(self) -> None:
@@ -249,9 +285,12 @@ class March:
         slab = Slab(main.space, s, self.at, self.h, main.start, self.scale)
         Z = self._solve(slab, extrapolated(self.before, slab))
         values = with_start(main.space, Z, main.start)
-        in_time = float((time_tail(main.space, values, s, self.scale) / self.allowed).max())
+        needs = time_tail(main.space, values, s, self.scale) / self.allowed
         stages = {u: x[..., -s:, :] for u, x in values.items()}
         tails = [x / self.allowed[:, None] for x in space_tails(main.space, stages, self.scale)]
+        if self._part(needs, tails):
+            raise Left
+        in_time = float(needs.max())
         may_shorten = self.h > _JUMP * self.length
         may_refine = self.d > 0 and main.space.size < self.most
         if in_time > 1.5 and may_shorten:

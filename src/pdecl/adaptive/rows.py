@@ -160,23 +160,24 @@ class ManyEquations:
             found = self.one(0).rows(index, where, v[0])
             return found[0][None], found[1][None]
         program, n = self.programs.many(index), v.shape[1]
-        parts = []
-        for first in range(0, self.count, _TOGETHER):
-            here = slice(first, first + _TOGETHER)
-            phis = jax.tree.map(lambda leaf, here=here: _filled(leaf[here], _TOGETHER), self.phis)
-            across = []
-            for low in range(0, n, _BLOCK):
-                points = slice(low, low + _BLOCK)
-                place = jax.tree.map(lambda x, points=points: padded(x[points]), where)
-                asked = padded(np.moveaxis(_filled(v[here, points], _TOGETHER), 0, 1))
-                across.append(program(place, np.moveaxis(asked, 1, 0), phis))
-            parts.append(across)
-        count = lambda k: min(_TOGETHER, self.count - k * _TOGETHER)
-        joined = lambda which: np.concatenate([
-            np.concatenate([np.asarray(x[which])[: count(k)] for x in across], axis=1)[:, :n]
-            for k, across in enumerate(parts)
-        ])
-        return joined(0), joined(1)
+        found = []
+        for low in range(0, n, _BLOCK):
+            points = slice(low, low + _BLOCK)
+            place = jax.tree.map(lambda x, points=points: padded(x[points]), where)
+            size = len(place["coords"])
+            for first in range(0, self.count, _TOGETHER):
+                here = slice(first, first + _TOGETHER)
+                asked = np.zeros((_TOGETHER, size, v.shape[2]))
+                part = v[here, points]
+                asked[: part.shape[0], : part.shape[1]] = part
+                phis = jax.tree.map(lambda leaf, here=here: _filled(leaf[here], _TOGETHER), self.phis)
+                found.append((here, points, part.shape[:2], program(place, asked, phis)))
+        rows = self.reading.rows[index]
+        values, slopes = np.empty((*v.shape[:2], rows)), np.empty((*v.shape[:2], rows, v.shape[2]))
+        for here, points, (count, many), (x, g) in found:
+            values[here, points] = np.asarray(x)[:count, :many]
+            slopes[here, points] = np.asarray(g)[:count, :many]
+        return values, slopes
 
 
 def _filled(x: np.ndarray, count: int) -> np.ndarray:

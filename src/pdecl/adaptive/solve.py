@@ -89,7 +89,7 @@ def solve_many_to_tolerance(
         effort = Effort(budget * count, tell)
         equations = equations_of_many(problem, phis)
         if _levels_of(equations.reading) is None:
-            solutions = _by_marches(equations, tolerance, effort)
+            solutions = _by_marches(equations, tolerance, effort, checked)
             for k, solution in enumerate(solutions):
                 _finish(solution, equations.one(k), effort, checked)
         else:
@@ -106,7 +106,7 @@ def solve_many_to_tolerance(
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, checked: bool) -> Adaptive:
     equations = equations_of(problem, phi)
     if _levels_of(equations.reading) is None:
-        (solution,) = _by_marches(ManyEquations.of(equations), tolerance, effort)
+        (solution,) = _by_marches(ManyEquations.of(equations), tolerance, effort, checked)
     else:
         solution = _by_levels(equations, tolerance, effort)
     _finish(solution, equations, effort, checked)
@@ -115,7 +115,10 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, chec
 
 def _finish(solution: Adaptive, equations: Equations, effort: Effort, checked: bool) -> None:
     if checked and not _ended_early(solution):
-        _status(solution, relative_residuals(solution, equations))
+        if solution.relative_residual is None:
+            found = relative_residuals(solution, equations)
+            solution.relative_residual = {name: float(x) for name, x in found.items()}
+        _status(solution, solution.relative_residual)
         solution.message = f"{solution.message} {disagreement(solution, equations)}".strip()
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
     solution.seconds = effort.seconds
@@ -140,7 +143,9 @@ def _levels_of(reading: Reading) -> Any:
     return Levels if reading.shape is None or many else CellLevels
 
 
-def _by_marches(equations: ManyEquations, tolerance: float, effort: Effort) -> list[Adaptive]:
+def _by_marches(
+    equations: ManyEquations, tolerance: float, effort: Effort, checked: bool
+) -> list[Adaptive]:
     """φ march again with smaller local errors where errors grew on the way: what chaos or instability
     amplifies is paid for once it is known."""
     shares, here = np.full(equations.count, _LOCAL), np.arange(equations.count)
@@ -148,7 +153,7 @@ def _by_marches(equations: ManyEquations, tolerance: float, effort: Effort) -> l
     for _ in range(_MARCHES):
         again = []
         goals = np.maximum(shares * tolerance, _FINEST)
-        for k, solution in _march(equations, here, tolerance, goals, effort).items():
+        for k, solution in _march(equations, here, tolerance, goals, effort, checked).items():
             early = _ended_early(solution)
             if best[k] is not None and (early or _has_stalled(solution, best[k])):
                 best[k] = _stopped(best[k], Stop(solution.message))
@@ -170,32 +175,45 @@ def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
 
 
 def _march(
-    equations: ManyEquations, here: np.ndarray, tolerance: float, goals: np.ndarray, effort: Effort
+    equations: ManyEquations, here: np.ndarray, tolerance: float, goals: np.ndarray, effort: Effort,
+    checked: bool,
 ) -> dict[int, Adaptive]:
     """The solutions of some φ by their numbers; those that fail alone, alone."""
     nothing = dict.fromkeys(equations.reading.problem.unknowns, np.inf)
-    stop, found = None, {}
+    marches, alone, found = list[March](), here, dict[int, Adaptive]()
     try:
-        march = March(equations.some(here), goals[here], effort)
+        marches, alone = [March(equations.some(here), goals[here], effort)], here[:0]
     except Stop as reason:
         if len(here) == 1:
             (k,) = here.tolist()
             return {k: _stopped(_solved(equations.one(k), tolerance, [], nothing), reason)}
-        alone = here
-    else:
+    while marches:
+        march, stop = marches.pop(), None
         try:
             march.run()
         except Stop as reason:
             stop = reason
-        estimates = march.estimates
+        marches += march.parted
+        alone = np.append(alone, here[list(march.left)])
+        estimates, residuals = march.estimates, _together(march, tolerance) if checked else {}
         for k, number in enumerate(here[march.numbers].tolist()):
             each = {u: float(x[k]) for u, x in estimates.items()} if march.pieces else nothing
             solved = _solved(equations.one(number), tolerance, march.pieces_of(k), each)
             found[number] = _stopped(solved, stop)
-        alone = here[list(march.left)]
+            if residuals and not found[number].status.failed:
+                found[number].relative_residual = {name: float(x[k]) for name, x in residuals.items()}
     for k in alone:
-        found |= _march(equations, np.array([k]), tolerance, goals, effort)
+        found |= _march(equations, np.array([k]), tolerance, goals, effort, checked)
     return found
+
+
+def _together(march: March, tolerance: float) -> dict[str, Any]:
+    """The conditions' relative residuals of all φ of a march, if one of them is solved."""
+    reading, estimates = march.reading, march.estimates
+    if not march.is_done or not (np.max(list(estimates.values()), axis=0) <= tolerance).any():
+        return {}
+    stacked = Adaptive(reading.problem, None, tolerance, march.pieces, reading.marched, {})
+    return relative_residuals(stacked, march.equations)
 
 
 def _solved(
@@ -226,7 +244,6 @@ def _ended_early(solution: Adaptive) -> bool:
 def _status(solution: Adaptive, measured: dict[str, float]) -> None:
     """Of conditions that contradict each other one is left with a residual, whatever the estimate. Just
     after a jump derivatives have no bound, and so have residuals of equations: they are not judged."""
-    solution.relative_residual = measured
     named = zip(solution.problem.names(), solution.problem.conditions, strict=True)
     limits = {
         name: _CONTRADICTION if c.residual_limit is None else c.residual_limit

@@ -1,7 +1,7 @@
 """What a solve to a tolerance returns: a function of the coordinates with a statement of its error."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -59,6 +59,8 @@ class Adaptive(Shown):
     factorisations: int = 0
     seconds: float = np.nan
     has_jumped: bool = False
+    # All that marched together, values with one more axis in front, and the place of this one.
+    march: "tuple[Adaptive, int] | None" = field(default=None, repr=False)
 
     def __call__(self, points: Any) -> Any:
         """u at points of shape `(n, d)`: an array `(n,)`, or a dictionary of them."""
@@ -107,6 +109,11 @@ class Adaptive(Shown):
                 for u, values in _evaluated(piece, self.marched, coords[some], axes).items():
                     out[u][..., some] = values
         return out
+
+    def some(self, numbers: np.ndarray) -> "Adaptive":
+        """Of φ that marched together, some."""
+        cut = lambda piece: replace(piece, values={u: x[numbers] for u, x in piece.values.items()})
+        return replace(self, pieces=[cut(piece) for piece in self.pieces])
 
     @property
     def error_estimate(self) -> float:

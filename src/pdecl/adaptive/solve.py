@@ -62,8 +62,9 @@ def solve_to_tolerance(
                 "a solve to a tolerance is not differentiated, nor traced by jit or vmap, with respect "
                 "to a shape that φ moves: call it outside, or pass a basis and no `tolerance`."
             )
-        host = lambda phi: solve_to_tolerance(problem, phi, tolerance, budget, False, throw)
-        return Traced(problem, phi, host)
+        return Traced.of(
+            problem, phi, lambda phis: solve_many_to_tolerance(problem, phis, tolerance, budget, progress, throw)
+        )
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
         solution = _solution(problem, phi, tolerance, Effort(budget, tell), checked)
@@ -195,10 +196,13 @@ def _march(
             stop = reason
         marches += march.parted
         alone = np.append(alone, here[list(march.left)])
-        estimates, residuals = march.estimates, _together(march, tolerance) if checked else {}
+        reading, estimates = equations.reading, march.estimates
+        stacked = Adaptive(reading.problem, None, tolerance, march.pieces, reading.marched, {})
+        residuals = _residuals(march, stacked) if checked else {}
         for k, number in enumerate(here[march.numbers].tolist()):
             each = {u: float(x[k]) for u, x in estimates.items()} if march.pieces else nothing
             solved = _solved(equations.one(number), tolerance, march.pieces_of(k), each)
+            solved.march = stacked, k
             found[number] = _stopped(solved, stop)
             if residuals and not found[number].status.failed:
                 found[number].relative_residual = {name: float(x[k]) for name, x in residuals.items()}
@@ -207,12 +211,11 @@ def _march(
     return found
 
 
-def _together(march: March, tolerance: float) -> dict[str, Any]:
+def _residuals(march: March, stacked: Adaptive) -> dict[str, Any]:
     """The conditions' relative residuals of all φ of a march, if one of them is solved."""
-    reading, estimates = march.reading, march.estimates
-    if not march.is_done or not (np.max(list(estimates.values()), axis=0) <= tolerance).any():
+    worst = np.max(list(march.estimates.values()), axis=0)
+    if not march.is_done or not (worst <= stacked.tolerance).any():
         return {}
-    stacked = Adaptive(reading.problem, None, tolerance, march.pieces, reading.marched, {})
     return relative_residuals(stacked, march.equations)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from .inverse import Failed
+from .inverse import SINGULAR, Failed
 from .stages import is_real, radau
 
 
@@ -113,7 +113,7 @@ class Bands:
             band = band.reshape(layout.size, layout.depth).T
             lu, pivots, info = factor(band, layout.below, layout.above, overwrite_ab=True)
             if info > 0:
-                self.why[b] = "the equations are singular: conditions repeat or contradict each other"
+                self.why[b] = SINGULAR
             self._factors[k].append((lu, pivots) if info == 0 else None)
 
     def __call__(self, R: np.ndarray, some: np.ndarray | None = None) -> np.ndarray:

@@ -92,7 +92,7 @@ def solve_many_to_tolerance(
         if _levels_of(equations.reading) is None:
             solutions = _by_marches(equations, tolerance, effort, checked)
             for k, solution in enumerate(solutions):
-                _finish(solution, equations.one(k), effort, checked)
+                _finish(solution, equations.one(k), effort, checked, count)
         else:
             solutions = []
             for k in range(count):
@@ -114,7 +114,9 @@ def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, chec
     return solution
 
 
-def _finish(solution: Adaptive, equations: Equations, effort: Effort, checked: bool) -> None:
+def _finish(
+    solution: Adaptive, equations: Equations, effort: Effort, checked: bool, count: int = 1
+) -> None:
     if checked and not _ended_early(solution):
         if solution.relative_residual is None:
             found = relative_residuals(solution, equations)
@@ -122,7 +124,7 @@ def _finish(solution: Adaptive, equations: Equations, effort: Effort, checked: b
         _status(solution, solution.relative_residual)
         solution.message = f"{solution.message} {disagreement(solution, equations)}".strip()
     solution.steps, solution.factorisations = effort.steps, effort.factorisations
-    solution.seconds = effort.seconds
+    solution.seconds = effort.seconds / count
 
 
 def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adaptive:

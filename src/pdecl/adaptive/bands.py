@@ -176,7 +176,9 @@ class Each:
     def __call__(self, R: np.ndarray, some: np.ndarray | None = None) -> np.ndarray:
         some = np.arange(len(R)) if some is None else some
         solved = [self._inverses[b] for b in some]
-        return np.stack([
-            np.full_like(r, np.nan) if inverse is None else inverse(r)
-            for inverse, r in zip(solved, R, strict=True)
-        ])
+        return np.stack(
+            [
+                np.full_like(r, np.nan) if inverse is None else inverse(r)
+                for inverse, r in zip(solved, R, strict=True)
+            ]
+        )

@@ -89,7 +89,8 @@ class March:
 
     - `numbers`: of the φ that are still here, in the batch that set out.
     - `left`: numbers of those that failed alone, and why. - `parted`: marches of those that need so much
-      more than the others that they had better go on by themselves.
+      more than the others that they had better go on by themselves. - `is_full`: whether the budget
+      allowed no more functions somewhere.
     """
 
     def __init__(self, equations: ManyEquations, goals: np.ndarray, effort: Effort):
@@ -114,7 +115,7 @@ class March:
         self.before: Marched | None = None
         self.refinements, self.last_local = 0, np.full(equations.count, np.inf)
         self.floor = np.zeros(equations.count)
-        self.starter = Starter(equations)
+        self.starter, self.is_full = Starter(equations), False
         self._begin()
 
     @property
@@ -132,8 +133,7 @@ class March:
         """Raises `Stop` where it ends before the end; `pieces` and `estimates` are of what is done."""
         why = ""
         while not self.is_done:
-            if self.effort.used_up:
-                raise Stop(f"{self.effort.in_words()} at {self.name} = {self.at:.4g}.")
+            self._require_budget()
             self._fit_length()
             try:
                 self._attempt()
@@ -222,9 +222,7 @@ class March:
         self._from_start()
         rich = self.rich
         ones = np.ones(len(self.numbers))
-        sizes = {
-            u: rms(rich.space, u, y[0][..., None, :]) if y else ones for u, y in rich.start.items()
-        }
+        sizes = {u: rms(rich.space, u, y[0][..., None, :]) if y else ones for u, y in rich.start.items()}
         self.scale = scales(sizes)
         finite = np.isfinite(list(sizes.values())).all(axis=0)
         if not finite.all():
@@ -245,7 +243,12 @@ class March:
                 refined(b, (gap > 0.1 * most[:, None])[some].any(axis=0))
                 for b, gap in zip(self.breaks, gaps, strict=True)
             ]
+            before = self.main, self.rich
             self._from_start()
+            if self.main.space.size > self.effort.functions:
+                (self.main, self.rich), self.is_full = before, True
+                self.breaks = self.main.space.breaks
+                return
 
     def _start_gaps(self) -> list[np.ndarray]:
         rich, start = self.rich.space, self.main.start
@@ -279,10 +282,16 @@ class March:
         longer = max(1.0, (self.length / (20 * self.h)) ** 0.25)
         self.allowed = np.maximum(self.floor, self.goals * longer)
 
+    def _slab(self, space: Grid, s: int, start: Start) -> Slab:
+        return Slab(space, s, self.at, self.h, start, self.scale, self._require_budget)
+
+    def _require_budget(self) -> None:
+        self.effort.require(f" at {self.name} = {self.at:.4g}")
+
     def _attempt(self) -> None:
         """Solves the next slab; accepts it, or changes its length or the pieces."""
         main, s = self.main, self.s
-        slab = Slab(main.space, s, self.at, self.h, main.start, self.scale)
+        slab = self._slab(main.space, s, main.start)
         Z = self._solve(slab, extrapolated(self.before, slab))
         values = with_start(main.space, Z, main.start)
         needs = time_tail(main.space, values, s, self.scale) / self.allowed
@@ -292,7 +301,7 @@ class March:
             raise Left
         in_time = float(needs.max())
         may_shorten = self.h > _JUMP * self.length
-        may_refine = self.d > 0 and main.space.size < self.most
+        may_refine = self.d > 0 and main.space.size < self.most and not self.is_full
         if in_time > 1.5 and may_shorten:
             wanted = 0.85 * in_time ** (-1 / (s + 1))
             return self._shorten(float(np.clip(wanted, 0.2, 0.9)))
@@ -331,7 +340,7 @@ class March:
         nodes."""
         main, rich = self.main, self.rich
         same = moved(main.start, main.space, rich.space)
-        check = Slab(rich.space, rich.s, self.at, self.h, same, self.scale)
+        check = self._slab(rich.space, rich.s, same)
         R, slopes = check.rows(lifted(main.space, rich.space, values, main.start, same, self.s))
         inverse = rich.serving(self.h)
         if inverse is None:
@@ -352,11 +361,9 @@ class March:
             self.allowed = np.where(stays, self.floor, self.allowed)
         self.last_local = smooth
 
-    def _accept(
-        self, slab: Slab, Z: np.ndarray, values: Coefficients, local: LocalError
-    ) -> None:
+    def _accept(self, slab: Slab, Z: np.ndarray, values: Coefficients, local: LocalError) -> None:
         main, rich = self.main, self.rich
-        companion = Slab(rich.space, rich.s, self.at, self.h, rich.start, self.scale)
+        companion = self._slab(rich.space, rich.s, rich.start)
         guess = lifted(main.space, rich.space, values, main.start, rich.start, self.s)
         found = companion.solve_each(guess, 0.1 * self.allowed, local.inverse)
         Y, most = self._solved(found), int(found.steps.max())
@@ -374,7 +381,9 @@ class March:
         self.refinements = 0
         done = (self.at - self.low) / self.length
         self.scale = scales({u: np.sqrt(x / done) for u, x in self.squares.items()})
-        self.effort.tell(done, f"{main.space.size} functions, error {np.max(list(self.estimates.values())):.1e}")
+        self.effort.tell(
+            done, f"{main.space.size} functions, error {np.max(list(self.estimates.values())):.1e}"
+        )
 
     # --- lengths and pieces ---------------------------------------------------------------------------
     def _shorten(self, factor: float) -> None:
@@ -404,8 +413,10 @@ class March:
         ]
         # Where nothing stands out: what is largest.
         none = ~np.any([m.any(axis=1) for m in marks], axis=0)
-        marks = [m | (none[:, None] & (e >= 0.2 * e.max(axis=1, keepdims=True)))
-                 for m, e in zip(marks, spread, strict=True)]
+        marks = [
+            m | (none[:, None] & (e >= 0.2 * e.max(axis=1, keepdims=True)))
+            for m, e in zip(marks, spread, strict=True)
+        ]
         return [m[needy].any(axis=0) for m in marks]
 
     def _refine(self, marks: Sequence[np.ndarray]) -> None:
@@ -415,7 +426,11 @@ class March:
                 if marked:
                     _, delay = self.blocked.get((p, a, b), (0, 2))
                     self.blocked[p, a, b] = (len(self.pieces) + delay, 2 * delay)
+        before = self.breaks
         self.breaks = [refined(b, mark) for b, mark in zip(self.breaks, marks, strict=True)]
+        if self.effort.functions < np.inf and self._space(0).size > self.effort.functions:
+            self.breaks, self.is_full = before, True
+            return
         self._change_spaces()
         self.before = None
 
@@ -449,6 +464,7 @@ class March:
 
 def moved(start: Start, old: Space, new: Space) -> Start:
     return {u: [new.convert(old, {u: y})[u] for y in ys] for u, ys in start.items()}
+
 
 def _large(e: np.ndarray, share: float) -> np.ndarray:
     """Pieces with more than a share of what is allowed, if it were spread evenly; e is (φ, pieces)."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -48,6 +48,11 @@ class Programs:
     def many(self, index: int) -> Callable[..., Any]:
         """The same for a batch of φ at the same points, v and φ with one more axis in front."""
         return self._compiled("many", index, jax.vmap(self.rows(index), (None, 0, 0)))
+
+    def many_values(self, index: int) -> Callable[..., Any]:
+        """Without the slopes."""
+        one = lambda where, v, phi: self._all(index, where, v, phi)
+        return self._compiled("values", index, jax.vmap(one, (None, 0, 0)))
 
     def push(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi, dphi)` to the rows' derivative with respect to φ in a direction."""
@@ -159,25 +164,39 @@ class ManyEquations:
         if self.count == 1:
             found = self.one(0).rows(index, where, v[0])
             return found[0][None], found[1][None]
-        program, n = self.programs.many(index), v.shape[1]
-        found = []
+        rows = self.reading.rows[index]
+        found = np.empty((*v.shape[:2], rows)), np.empty((*v.shape[:2], rows, v.shape[2]))
+        self._fill(found, self.programs.many(index), where, v)
+        return found
+
+    def values(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """The values alone."""
+        if self.count == 1:
+            return self.rows(index, where, v)[0]
+        found = np.empty((*v.shape[:2], self.reading.rows[index]))
+        program = self.programs.many_values(index)
+        self._fill((found,), lambda *args: (program(*args),), where, v)
+        return found
+
+    def _fill(
+        self, found: tuple[np.ndarray, ...], program: Any, where: dict[str, Any], v: np.ndarray
+    ) -> None:
+        n, parts = v.shape[1], []
+        cut = lambda leaf, here: _filled(leaf[here], _TOGETHER)
+        blocks = [slice(k, k + _TOGETHER) for k in range(0, self.count, _TOGETHER)]
+        phis = [jax.tree.map(partial(cut, here=here), self.phis) for here in blocks]
         for low in range(0, n, _BLOCK):
             points = slice(low, low + _BLOCK)
             place = jax.tree.map(lambda x, points=points: padded(x[points]), where)
             size = len(place["coords"])
-            for first in range(0, self.count, _TOGETHER):
-                here = slice(first, first + _TOGETHER)
-                asked = np.zeros((_TOGETHER, size, v.shape[2]))
+            for here, phi in zip(blocks, phis, strict=True):
                 part = v[here, points]
+                asked = np.zeros((_TOGETHER, size, v.shape[2]))
                 asked[: part.shape[0], : part.shape[1]] = part
-                phis = jax.tree.map(lambda leaf, here=here: _filled(leaf[here], _TOGETHER), self.phis)
-                found.append((here, points, part.shape[:2], program(place, asked, phis)))
-        rows = self.reading.rows[index]
-        values, slopes = np.empty((*v.shape[:2], rows)), np.empty((*v.shape[:2], rows, v.shape[2]))
-        for here, points, (count, many), (x, g) in found:
-            values[here, points] = np.asarray(x)[:count, :many]
-            slopes[here, points] = np.asarray(g)[:count, :many]
-        return values, slopes
+                parts.append((here, points, part.shape[:2], program(place, asked, phi)))
+        for here, points, (count, many), out in parts:
+            for whole, x in zip(found, out, strict=True):
+                whole[here, points] = np.asarray(x)[:count, :many]
 
 
 def _filled(x: np.ndarray, count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ a linear equation with steady coefficients.
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,21 @@ _ROUGH = 1e-8  # a target that rounding in one step is far below
 
 
 class Slab:
-    """`scale`: for each unknown what its errors are relative to."""
+    """`scale`: for each unknown what its errors are relative to. `check` is called before each step, and
+    raises where no more may be taken."""
 
     def __init__(
-        self, space: Space, s: int, low: float, h: float, start: Start, scale: Mapping[str, Any]
+        self,
+        space: Space,
+        s: int,
+        low: float,
+        h: float,
+        start: Start,
+        scale: Mapping[str, Any],
+        check: Callable[[], None] = lambda: None,
     ):
         self.space, self.s, self.low, self.h, self.start, self.scale = space, s, low, h, start, scale
+        self.check = check
         self.times = low + h * radau(s).nodes
 
     def jets(self, Z: np.ndarray) -> dict[str, list[np.ndarray]]:
@@ -64,6 +73,9 @@ class Slab:
     def rows(self, Z: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         return self.space.evaluate(self.jets(Z), self.times)
 
+    def values(self, Z: np.ndarray) -> np.ndarray:
+        return self.space.evaluate_values(self.jets(Z), self.times)
+
     def measure(self, Z: np.ndarray) -> np.ndarray:
         return measure(self.space, Z, self.scale)
 
@@ -71,7 +83,7 @@ class Slab:
         """For some of the φ of a batch."""
         start = {u: [y[numbers] for y in ys] for u, ys in self.start.items()}
         scale = {u: np.asarray(x)[numbers] for u, x in self.scale.items()}
-        return Slab(self.space.some(numbers), self.s, self.low, self.h, start, scale)
+        return Slab(self.space.some(numbers), self.s, self.low, self.h, start, scale, self.check)
 
     def inverse(self, slopes: list[np.ndarray]) -> Any:
         """With the slopes at their mean over the stages."""
@@ -88,9 +100,7 @@ class Slab:
         same = [np.isclose(g, held[..., None, :, :, :], 1e-12, 0) for g, held in pairs]
         return np.all([x.all(axis=(-4, -3, -2, -1)) for x in same], axis=0)
 
-    def solve(
-        self, Z: np.ndarray, target: float, inverse: Any = None
-    ) -> tuple[np.ndarray, Any, int]:
+    def solve(self, Z: np.ndarray, target: float, inverse: Any = None) -> tuple[np.ndarray, Any, int]:
         """Z for which every row vanishes, up to changes of size `target`; with the inverse that served
         and the steps taken."""
         found = self.solve_each(Z, target, inverse)
@@ -106,13 +116,14 @@ class Slab:
         single = Z.ndim == 2
         if single:  # as a batch of one
             Z, R = Z[None], R[None]
-        rows = lambda slab, Z: slab.rows(Z[0])[0][None] if single else slab.rows(Z)[0]
+        rows = lambda slab, Z: slab.rows(Z[0])[0][None] if single else slab.values(Z)
         apply = lambda R, here: inverse(R[0])[None] if single else inverse(R, here)
         count, slab, here = len(Z), self, np.arange(len(Z))
         target, once = (np.broadcast_to(x, (count,)) for x in (target, once))
         out, taken, why = np.full_like(Z, np.nan), np.zeros(count, int), dict[int, str]()
         steps = Steps()
         for step in range(1, 31):
+            self.check()
             change = -apply(R, here)
             sizes = steps.add(Z, change, slab.measure(change).reshape(len(Z), -1))
             finite = np.isfinite(sizes[-1])

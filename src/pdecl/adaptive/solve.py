@@ -16,7 +16,7 @@ from .answer import Adaptive, Piece
 from .cells.levels import Levels as CellLevels
 from .cells.marching import ByDegree, Marches
 from .corners import disagreement
-from .effort import Effort, Stop
+from .effort import Budget, Effort, Stop
 from .levels import Levels
 from .marching import March
 from .reading import Reading
@@ -30,6 +30,8 @@ _FINEST = 1e-12
 # Of the tolerance, for the local error of a slab at first.
 _LOCAL = 0.3
 _MARCHES = 8
+_GROW = "errors grow on the way, or do not fall with more functions."
+_FULL = "the budget of {:g} functions is used up."
 # The relative residual above which a condition does not hold, unless it has a limit of its own. What
 # holds stays far below, whatever the tolerance; of conditions that contradict each other one is left
 # with 1.
@@ -40,7 +42,7 @@ def solve_to_tolerance(
     problem: Problem,
     phi: Any,
     tolerance: float,
-    budget: float,
+    budget: float | Budget,
     progress: bool,
     throw: bool,
     checked: bool = True,
@@ -48,7 +50,7 @@ def solve_to_tolerance(
     """See `pdecl.solve`. `phi` has been checked against the problem's distribution. `checked`: whether
     the conditions' residuals are measured, which takes a third of the time of a small problem."""
     tolerance = _positive("tolerance", tolerance, "1e-4")
-    budget = _positive("budget", budget, "600, in seconds")
+    budget = budget_of(budget)
     if not _FINEST <= tolerance < 1:
         raise ValueError(
             f"`tolerance` is a relative error from {_FINEST:g} (below it, rounding in float64 decides) "
@@ -63,11 +65,13 @@ def solve_to_tolerance(
                 "to a shape that φ moves: call it outside, or pass a basis and no `tolerance`."
             )
         return Traced.of(
-            problem, phi, lambda phis: solve_many_to_tolerance(problem, phis, tolerance, budget, progress, throw)
+            problem,
+            phi,
+            lambda phis: solve_many_to_tolerance(problem, phis, tolerance, budget, progress, throw),
         )
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
-        solution = _solution(problem, phi, tolerance, Effort(budget, tell), checked)
+        solution = _solution(problem, phi, tolerance, Effort.of(budget, tell), checked)
     if throw:
         _raise_failed(solution)
     return solution
@@ -77,7 +81,7 @@ def solve_many_to_tolerance(
     problem: Problem,
     phis: Any,
     tolerance: float,
-    budget: float,
+    budget: float | Budget,
     progress: bool = False,
     throw: bool = False,
     checked: bool = True,
@@ -87,7 +91,7 @@ def solve_many_to_tolerance(
     phis = jax.tree.map(np.asarray, phis)
     count = len(jax.tree.leaves(phis)[0])
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
-        effort = Effort(budget * count, tell)
+        effort = Effort.of(budget_of(budget), tell, count)
         equations = equations_of_many(problem, phis)
         if _levels_of(equations.reading) is None:
             solutions = _by_marches(equations, tolerance, effort, checked)
@@ -96,7 +100,7 @@ def solve_many_to_tolerance(
         else:
             solutions = []
             for k in range(count):
-                one = Effort(budget, tell)
+                one = Effort.of(budget_of(budget), tell)
                 solutions.append(_solution(problem, equations.one(k).phi, tolerance, one, checked))
     if throw:
         for k, solution in enumerate(solutions):
@@ -157,7 +161,7 @@ def _by_marches(
         again = []
         goals = np.maximum(shares * tolerance, _FINEST)
         for k, solution in _march(equations, here, tolerance, goals, effort, checked).items():
-            early = _ended_early(solution)
+            early = _ended_early(solution) or (solution.status.failed and solution.message != _GROW)
             if best[k] is not None and (early or _has_stalled(solution, best[k])):
                 best[k] = _stopped(best[k], Stop(solution.message))
             elif early or not solution.status.failed:
@@ -178,7 +182,11 @@ def _has_stalled(solution: Adaptive, best: Adaptive) -> bool:
 
 
 def _march(
-    equations: ManyEquations, here: np.ndarray, tolerance: float, goals: np.ndarray, effort: Effort,
+    equations: ManyEquations,
+    here: np.ndarray,
+    tolerance: float,
+    goals: np.ndarray,
+    effort: Effort,
     checked: bool,
 ) -> dict[int, Adaptive]:
     """The solutions of some φ by their numbers; those that fail alone, alone."""
@@ -205,7 +213,8 @@ def _march(
             each = {u: float(x[k]) for u, x in estimates.items()} if march.pieces else nothing
             solved = _solved(equations.one(number), tolerance, march.pieces_of(k), each)
             solved.march = stacked, k
-            found[number] = _stopped(solved, stop)
+            full = march.is_full and solved.error_estimate > tolerance
+            found[number] = _stopped(solved, Stop(_FULL.format(effort.functions)) if full else stop)
             if residuals and not found[number].status.failed:
                 found[number].relative_residual = {name: float(x[k]) for name, x in residuals.items()}
     for k in alone:
@@ -234,7 +243,7 @@ def _stopped(solution: Adaptive, stop: Stop | None) -> Adaptive:
         solution.status, solution.message = Status.TOLERANCE_NOT_MET, stop.why
     elif not solution.error_estimate <= solution.tolerance:
         solution.status = Status.TOLERANCE_NOT_MET
-        solution.message = "errors grow on the way, or do not fall with more functions."
+        solution.message = _GROW
     return solution
 
 
@@ -270,7 +279,9 @@ def _raise_failed(solution: Adaptive, number: int | None = None) -> None:
     if not solution.status.failed:
         return
     of = "The" if number is None else f"φ number {number}: the"
-    estimate = f"{of} error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
+    estimate = (
+        f"{of} error estimate is {solution.error_estimate:.2g}, asked was {solution.tolerance:.2g}:"
+    )
     raise SolveError(solution.status, "", f"{estimate} {solution.message}")
 
 
@@ -279,6 +290,12 @@ def _positive(name: str, x: Any, example: str) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         raise ValueError(f"`{name}` must be a positive number, such as {example}; found {found(x)}.")
     return number
+
+
+def budget_of(budget: float | Budget) -> Budget:
+    return (
+        budget if isinstance(budget, Budget) else Budget(_positive("budget", budget, "600, in seconds"))
+    )
 
 
 def _require_numbers(problem: Problem) -> None:

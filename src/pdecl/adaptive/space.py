@@ -114,6 +114,15 @@ class Space:
             slopes.append(g.reshape(*lead, s, n, *g.shape[-2:]))
         return np.concatenate(values, axis=-1), slopes
 
+    def evaluate_values(self, jets: dict[str, list[np.ndarray]], times: np.ndarray) -> np.ndarray:
+        """Without the slopes, for a batch of φ."""
+        s, values = len(times), []
+        for i, where, v in self.asked(jets, times):
+            rows = self.equations.values(i, where, v)
+            by_row = np.swapaxes(rows.reshape(len(v), s, -1, rows.shape[-1]), -1, -2)
+            values.append(by_row.reshape(len(v), s, -1))
+        return np.concatenate(values, axis=-1)
+
     def asked(
         self, jets: dict[str, list[np.ndarray]], times: np.ndarray
     ) -> Iterator[tuple[int, dict[str, Any], np.ndarray]]:

@@ -203,10 +203,14 @@ class Traced:
 
         return self._one_by_one(one, (1, 2, 2), flat, coords, weights)
 
-    def _one_by_one(self, one: Callable[..., np.ndarray], axes: tuple[int, ...], *args: Any) -> np.ndarray:
+    def _one_by_one(
+        self, one: Callable[..., np.ndarray], axes: tuple[int, ...], *args: Any
+    ) -> np.ndarray:
         """Over the axes in front of these many, once all φ have been solved together."""
         arrays = [np.asarray(x) for x in args]
-        parts = [(x.shape[: x.ndim - k], x.shape[x.ndim - k :]) for x, k in zip(arrays, axes, strict=True)]
+        parts = [
+            (x.shape[: x.ndim - k], x.shape[x.ndim - k :]) for x, k in zip(arrays, axes, strict=True)
+        ]
         lead = np.broadcast_shapes(*[front for front, _ in parts])
         flat = [
             np.broadcast_to(x, lead + core).reshape(-1, *core)

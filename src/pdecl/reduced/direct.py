@@ -34,7 +34,9 @@ class Direct(Summarised):
         if not leaves or np.ndim(leaves[0]) == len(like[0].shape):
             return self._one(self.problem.check(phi), throw is not False)
         phis = self.problem.check_many(phi)
-        return AdaptiveMany(solve_many_to_tolerance(self.problem, phis, self.tolerance, _BUDGET, throw=throw is True))
+        return AdaptiveMany(
+            solve_many_to_tolerance(self.problem, phis, self.tolerance, _BUDGET, throw=throw is True)
+        )
 
     def _one(self, phi: Any, throw: bool) -> Adaptive:
         found = solve_to_tolerance(self.problem, phi, self.tolerance, _BUDGET, False, throw)

@@ -147,7 +147,9 @@ def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.nda
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = made(stack(phis), throw=False)(points)
-    side_by_side = lambda values: np.concatenate([np.asarray(x) for x in jax.tree.leaves(values)], axis=1)
+    side_by_side = lambda values: np.concatenate(
+        [np.asarray(x) for x in jax.tree.leaves(values)], axis=1
+    )
     ours, truth = side_by_side(found(points)), side_by_side(AdaptiveMany(exact)(points))
     errors = np.linalg.norm(ours - truth, axis=1) / np.linalg.norm(truth, axis=1)
     return np.asarray(np.where(np.isfinite(errors), errors, 1.0))
@@ -243,11 +245,11 @@ def _solutions(
         chosen = [(draws.plain(k), draws.next(k)) for k in range(len(found), len(found) + size)]
         checked = number < _FEWEST  # whether conditions contradict each other is seen in some
         share = budget / (_FEWEST if found else 4)
-        solve = lambda tolerance: _solved(problem, [phi for _, phi in chosen], tolerance, share, checked)
-        solved = solve(tolerance)
+        drawn = [phi for _, phi in chosen]
+        solved = _solved(problem, drawn, tolerance, share, checked)
         while len(found) < 2 and solved[0].status.failed and tolerance < _LOOSEST:
             tolerance *= 10
-            solved = solve(tolerance)
+            solved = _solved(problem, drawn, tolerance, share, checked)
         number, pace = number + size, (time.perf_counter() - before) / size
         for (plain, phi), one in zip(chosen, solved, strict=True):
             if one.error_estimate < 10 * tolerance:

@@ -23,7 +23,6 @@ _SOFT = 1e-3
 # steps than these, and left where it takes many.
 _LARGE, _WIDE, _STEPS, _MANY_STEPS = 700, 50, 30, 100
 _ACCURACY = 1e-10
-_SEARCHED = 1000
 SINGULAR = "the equations are singular: conditions repeat or contradict each other"
 
 
@@ -163,10 +162,6 @@ def _complex(solve: Solve) -> Solve:
 
 
 def _sparse(A: Sparse) -> Both:
-    # SuperLU writes to standard error about one that is singular whatever its entries are. So are first
-    # levels, if any: the search takes long for large matrices.
-    if A.shape[0] < _SEARCHED and scipy.sparse.csgraph.structural_rank(A) < A.shape[0]:
-        raise Singular(SINGULAR)
     try:
         factors = scipy.sparse.linalg.splu(A.tocsc())
     except RuntimeError as error:  # "Factor is exactly singular"

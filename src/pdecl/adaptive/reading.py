@@ -103,6 +103,25 @@ def read(problem: Problem, phi: Any) -> Reading:
     return found
 
 
+def repetition(reading: Reading) -> str | None:
+    """A sentence on two conditions that give the same of an unknown on the same face of a box."""
+    given: dict[tuple[Entry, int, int], int] = {}
+    names, box = reading.problem.names(), reading.problem.domain
+    for i in reading.owned if reading.shape is None else ():
+        if len(reading.entries[i]) != 1 or reading.rows[i] != 1:
+            continue
+        for axis, side in reading.problem.conditions[i].on.sides:
+            entry = reading.entries[i][0]
+            j = given.setdefault((entry, axis, side), i)
+            if j != i:
+                what = " of ".join(["a derivative"] * bool(entry.axes) + [entry.unknown])
+                return (
+                    f"{names[j]!r} and {names[i]!r} both give {what} where {box.names[axis]} = "
+                    f"{box.bounds[axis][side]:g}: they repeat or contradict each other."
+                )
+    return None
+
+
 def fixed(problem: Problem, phi: Any) -> Problem:
     """On the shape of this φ, where φ moves it."""
     if not isinstance(problem.domain, MovingDomain):

@@ -19,7 +19,7 @@ from .corners import disagreement
 from .effort import Budget, Effort, Stop
 from .levels import Levels
 from .marching import March
-from .reading import Reading
+from .reading import Reading, repetition
 from .residuals import relative_residuals
 from .rows import Equations, ManyEquations, equations_of, equations_of_many
 from .space import is_inside
@@ -93,7 +93,8 @@ def solve_many_to_tolerance(
     with threadpool_limits(1, "blas"), late_bar("solving", progress) as tell:
         effort = Effort.of(budget_of(budget), tell, count)
         equations = equations_of_many(problem, phis)
-        if _levels_of(equations.reading) is None:
+        together = _levels_of(equations.reading) is None and repetition(equations.reading) is None
+        if together:
             solutions = _by_marches(equations, tolerance, effort, checked)
             for k, solution in enumerate(solutions):
                 _finish(solution, equations.one(k), effort, checked, count)
@@ -110,6 +111,9 @@ def solve_many_to_tolerance(
 
 def _solution(problem: Problem, phi: Any, tolerance: float, effort: Effort, checked: bool) -> Adaptive:
     equations = equations_of(problem, phi)
+    if (why := repetition(equations.reading)) is not None:
+        nothing = dict.fromkeys(problem.unknowns, np.inf)
+        return _stopped(_solved(equations, tolerance, [], nothing), Stop(why))
     if _levels_of(equations.reading) is None:
         (solution,) = _by_marches(ManyEquations.of(equations), tolerance, effort, checked)
     else:

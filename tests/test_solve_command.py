@@ -25,8 +25,7 @@ from pdecl.error.refine import RefinedBy
 from pdecl.family.array_files import ArrayFile
 from pdecl.family.dataset import DatasetError
 from pdecl.family.distance import DistanceFromFamily
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.family.trained import Trained
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.darcy.bound import energy_norm

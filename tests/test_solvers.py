@@ -17,7 +17,7 @@ from pdecl.layer.implicit import symmetric_solve
 from pdecl.layer.precision import precision_of
 from pdecl.layer.solvers.equalities import kkt_inverse
 from pdecl.layer.solvers.quadratic import minimise
-from pdecl.layer.system import Model
+from pdecl.layer.system import QuadraticModel
 
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
 # rows of condition number 100.
@@ -53,7 +53,7 @@ def model(A=None, b=None, C=None, d=None, K=None, slope=None):
     vector = lambda v: jnp.zeros(0) if v is None else -jnp.asarray(v)
     E, D = (None, None) if K is None else (operator(np.eye(N)), jnp.asarray(K)[None])
     g = jnp.zeros(N) if slope is None else -jnp.asarray(slope)
-    return Model(operator(A), vector(b), E, D, g, operator(C), vector(d))
+    return QuadraticModel(operator(A), vector(b), E, D, g, operator(C), vector(d))
 
 
 def solve(solver, ridge=1e-14, **parts):

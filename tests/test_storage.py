@@ -10,8 +10,7 @@ import pytest
 
 import pdecl
 from pdecl.family import shipped as families
-from pdecl.family.experiment import basis_of, from_dict
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, from_dict, preset
 from pdecl.family.trained import find, shipped
 from pdecl.support import storage
 

@@ -5,13 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Cache, Json, Model, Nodes, Problem, TestCount, explaining, print_json, print_rows
+from .common import (
+    Cache,
+    Json,
+    ModelName,
+    Nodes,
+    ProblemFile,
+    TestCount,
+    explaining,
+    print_json,
+    print_rows,
+)
 from .interrupt import resumes
 
 
 def evaluate(
-    model: Model,
-    problem: Problem = None,
+    model: ModelName,
+    problem: ProblemFile = None,
     count: TestCount = None,
     grid: Annotated[
         int | None, typer.Option(min=5, help="φ on a grid: nodes a side to solve on.")
@@ -25,7 +35,7 @@ def evaluate(
     ] = False,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
+        typer.Option("--from", help="φ and solutions of this file, instead of the test split."),
     ] = None,
     cache: Cache = Path("runs/data"),
     out: Annotated[
@@ -55,8 +65,8 @@ def evaluate(
     with explaining():
         from pdecl.family import dataset as datasets
         from pdecl.family.evaluate import evaluate as evaluate_on
+        from pdecl.family.identity import word_of
         from pdecl.family.published import load as load_data
-        from pdecl.family.record import word_of
         from pdecl.family.trained import find
         from pdecl.reduced.load import load
         from pdecl.report.runs import keep, standard_data

@@ -128,7 +128,7 @@ def train(
         return
     with together(distributed, lambda: {"the problem": _stated(problem)}), explaining():
         from pdecl.family import resolve
-        from pdecl.family.presets import preset
+        from pdecl.family.experiment import preset
         from pdecl.parallel.processes import launched
         from pdecl.reduced.train import why_not
         from pdecl.report.runs import folder_name, train_reduced
@@ -179,7 +179,7 @@ def _stated(problem: str) -> str:
     return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     """Processors differ in the last digits."""
     if isinstance(value, dict):
         return {name: _rounded(one) for name, one in value.items()}

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from ..support.types import Phi
 from .arrays import AnyArray, namespace
 from .family import SPLITS, Family
 
@@ -55,9 +55,9 @@ def learned_distance(
     deviations = spread[:number] / np.sqrt(len(seen))
     floor = np.sqrt(_FLOOR) * deviations[0]
     floored = np.maximum(deviations, floor if floor > 0 else 1.0)
-    made = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
-    largest = np.max(made(beside))
-    return replace(made, scale=np.where(largest > 0, largest, 1.0))
+    distance = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
+    largest = np.max(distance(beside))
+    return replace(distance, scale=np.where(largest > 0, largest, 1.0))
 
 
 class DistanceFromFamily:
@@ -79,7 +79,7 @@ class DistanceFromFamily:
             self.units = np.where(deviations > 0, deviations, 1.0)
         self.learned = learned_distance(seen / self.units, seen / self.units)
 
-    def __call__(self, phi: Any) -> np.ndarray:
+    def __call__(self, phi: Phi) -> np.ndarray:
         """The distance of each φ of a batch."""
         return np.asarray(self.learned(self.family.features(phi) / self.units))
 

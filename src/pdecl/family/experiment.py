@@ -20,9 +20,10 @@ from ..basis.networks.products import channels_for
 from ..layer.creased import Creased
 from ..state.condition import Enforce, Fit
 from ..state.problem import Problem
-from . import SPLITS, Family, Network, Training, named, names
-from . import stated as stated_by
+from ..train.loss import METHODS
+from . import SPLITS, Family, Network, Training, named, names, stated
 from .phi import joined
+from .registry import resolve
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, the family as its name."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "family"}
         plain = {"network": asdict(self.network), "training": asdict(self.training)}
-        return {"problem": self.problem, **found, **plain}
+        return {"problem": self.problem, **own, **plain}
 
     def with_overrides(self, **changes: Any) -> "Experiment":
         """Another experiment with some fields of it, of its network or of its training changed."""
@@ -74,11 +75,11 @@ class Experiment:
             if place is None:
                 raise ValueError(f"an experiment has no {name!r}.")
             parts.setdefault(place, {})[name] = value
-        made = replace(self, **parts.get("", {}))
+        changed = replace(self, **parts.get("", {}))
         return replace(
-            made,
-            network=replace(made.network, **parts.get("network", {})),
-            training=replace(made.training, **parts.get("training", {})),
+            changed,
+            network=replace(changed.network, **parts.get("network", {})),
+            training=replace(changed.training, **parts.get("training", {})),
         )
 
 
@@ -132,24 +133,28 @@ def family_of(experiment: Experiment, grid: int | None = None) -> Family:
     family, constants = experiment.family, dict(experiment.constants)
     if family.on_grid:
         constants["grid"] = grid or experiment.grid or full_grid(experiment)
-    return family.replaced(**constants) if constants else family
+    return family.replaced(**constants)
 
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
     """The PDE as conditions that the layer solves."""
-    return stated(family_of(experiment, grid), **experiment.statement)
+    return problem_with(family_of(experiment, grid), experiment.statement)
 
 
 def loss_problem_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
     if not experiment.loss_statement:
         return None
-    return stated(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
+    return problem_with(family_of(experiment), {**experiment.statement, **experiment.loss_statement})
 
 
-def stated(family: Family, **statement: Any) -> Problem:
-    """A family's problem, for words of plain data."""
-    return stated_by(family, **_words(statement))
+def problem_with(family: Family, statement: Mapping[str, Any]) -> Problem:
+    """A family's problem, for arguments that are plain data: conditions are named."""
+    kinds = {"Fit": Fit, "Enforce": Enforce}
+    words = {
+        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
+    }
+    return stated(family, **words)
 
 
 @cache
@@ -191,8 +196,8 @@ def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
     options = dict(network.options)
     degree = options.pop("degree", 0)
     channels = channels_for(network.size, degree)
-    made = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
-    return networks.Products(made, degree) if degree else made
+    fno = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
+    return networks.Products(fno, degree) if degree else fno
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:
@@ -238,13 +243,13 @@ def training_phis(experiment: Experiment) -> Any:
     family, count = family_of(experiment, full_grid(experiment)), experiment.training.phis
     # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
     parts = [
-        on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
+        on_own_grid(experiment, family.sample(split.seed, min(50, count - start), start))
         for start in range(0, count, 50)
     ]
     return joined(parts)
 
 
-def on_grid(experiment: Experiment, values: Any) -> Any:
+def on_own_grid(experiment: Experiment, values: Any) -> Any:
     """φ or solutions of the full grid on the grid of the experiment."""
     if experiment.grid is None or experiment.grid == values.shape[-1]:
         return values
@@ -261,14 +266,6 @@ def full_grid(experiment: Experiment) -> int | None:
     """The nodes a side of a family on a grid, before the experiment thins them."""
     family = experiment.family
     return experiment.constants.get("grid", family.grid) if family.on_grid else None
-
-
-def _words(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions are named in plain data."""
-    kinds = {"Fit": Fit, "Enforce": Enforce}
-    return {
-        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
-    }
 
 
 def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -288,3 +285,20 @@ _SOLVERS = {
     kind.__name__: kind
     for kind in (solvers.Cholesky, solvers.QR, solvers.CG, solvers.GMRES, solvers.LSMR)
 }
+
+
+def preset(
+    problem: str | Family, method: str = "hard", name: str | None = None, seed: int = 0
+) -> Experiment:
+    """The experiment of a family (or a word for one), a method and a preset's name, the family's first
+    one if it is left out."""
+    family = problem if isinstance(problem, Family) else resolve(problem)
+    name = family.presets[0] if name is None else name
+    for what, value, known in [("method", method, METHODS), ("preset", name, family.presets)]:
+        if value not in known:
+            raise ValueError(f"there is no {what} {value!r}; choose one of {', '.join(known)}.")
+    chosen = family.preset(method, name)
+    return Experiment(
+        family, method, name, chosen.network, chosen.training,
+        statement=chosen.statement, loss_statement=chosen.loss_statement, grid=chosen.grid, seed=seed,
+    )  # fmt: skip

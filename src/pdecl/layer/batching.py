@@ -9,7 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
+
+from ..parallel.devices import look_at_batch
 
 _LARGE, _TOO_LARGE = 2**16, 2**22  # numbers in one array: what a cache holds, but not many of them
 _SIDE_BY_SIDE = 8  # single calls in a turn of a loop, at most: each is compiled for itself
@@ -29,35 +31,27 @@ def _anywhere_in_batch(
     return anywhere(jnp.any(happened)), False
 
 
-def whole(tree: Any) -> Any:
+def whole(tree: PyTree) -> Any:
     """The arrays as NumPy's: inside `vmap` those of the whole batch, its axis first. None where their
     numbers are not known, as inside `jit`."""
     leaves, structure = jax.tree.flatten(tree)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return jax.tree.unflatten(structure, map(np.asarray, leaves))
-    found: list[Any] = []  # by the rule for a batch, which `vmap` calls with its numbers
 
-    @jax.custom_batching.custom_vmap
-    def look(leaves: list[Array]) -> Array:
-        return jnp.zeros(())
-
-    @look.def_vmap
-    def look_at_batch(size: int, in_batched: Any, leaves: list[Array]) -> tuple[Array, bool]:
+    def see(size: int, moves: list[bool], leaves: list[Array]) -> Any:
         full = lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
-        found.append(whole(jax.tree.unflatten(structure, map(full, leaves, in_batched[0]))))
-        return jnp.zeros(()), False
+        return whole(jax.tree.unflatten(structure, map(full, leaves, moves)))
 
-    look(leaves)
-    return found[0] if found else None
+    return look_at_batch(leaves, see)
 
 
 def in_parts(
     function: Callable[[Any], Any],
-    batch: Any,
+    batch: PyTree,
     together: int,
     progress: Callable[[int], None] = lambda more: None,
 ) -> Any:
-    """What a function gives for a batch, as arrays of NumPy, for so many of it at a time; `progress(k)`
+    """What a function gives for a batch, as arrays of NumPy, this many of it at a time; `progress(k)`
     hears of k more. The last part is filled up, so that one compiled function does for all of them."""
     count, parts = len(jax.tree.leaves(batch)[0]), []
     together = min(together, count)
@@ -195,7 +189,7 @@ def _loop(
     if size == step:
         return turn(0)
 
-    def advance(i: Array, out: Any) -> Any:
+    def advance(i: Array, out: PyTree) -> Any:
         start = jnp.minimum(i * step, size - step)
         put = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
         return jax.tree.map(put, out, turn(start))

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 Pair = tuple[Float[Array, " N"], Float[Array, " m"]]
 
@@ -23,7 +23,7 @@ def attach(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[
     return _root(z, eqx.filter_closure_convert(optimality, z), make_inverse)
 
 
-def constant(tree: Any) -> Any:
+def constant(tree: PyTree) -> Any:
     """The same numbers, without derivatives."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
@@ -34,7 +34,7 @@ def _root(z: Pair, optimality: Callable[[Pair], Pair], make_inverse: Callable[[]
 
 
 @_root.def_jvp
-def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
+def _root_jvp(primals: PyTree, tangents: PyTree) -> tuple[Pair, Pair]:
     z, optimality, make_inverse = primals
     _, optimality_dot, _ = tangents
     z = _root(z, optimality, make_inverse)
@@ -48,10 +48,10 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Pair, Pair]:
 
     def solve(product: Callable, f: Array) -> Array:
         pairs = lambda p, y: split(product(join((p, y))))
-        found = join(symmetric_solve(pairs, split(f), inverse, rtol=1e-11, max_steps=200))
+        x = join(symmetric_solve(pairs, split(f), inverse, rtol=1e-11, max_steps=200))
         # A derivative that could not be computed must not look like one.
-        wrong = jnp.linalg.norm(f - product(found)) > 1e-4 * jnp.linalg.norm(f)
-        return jnp.where(wrong, jnp.nan, found)
+        wrong = jnp.linalg.norm(f - product(x)) > 1e-4 * jnp.linalg.norm(f)
+        return jnp.where(wrong, jnp.nan, x)
 
     matrix = lambda v: join(product(*split(v)))
     z_dot = jax.lax.custom_linear_solve(matrix, join(rhs), solve, solve, symmetric=True)
@@ -72,7 +72,7 @@ def symmetric_solve(
     operator = lambda g: lx.FunctionLinearOperator(
         lambda v: join(g(*split(v))), like, lx.positive_semidefinite_tag
     )
-    found = lx.linear_solve(
+    solution = lx.linear_solve(
         operator(product),
         rhs,
         lx.CG(rtol=rtol, atol=rtol * jnp.linalg.norm(rhs), max_steps=max_steps),
@@ -80,10 +80,10 @@ def symmetric_solve(
         throw=False,
     )
     if f[1].size == 0:
-        return split(found.value)
+        return split(solution.value)
     # On the rows they pull at no iterate: what is left of f is theirs, and has no say in when steps end.
-    left = rhs - join(product(*split(found.value)))
-    return split(found.value + join(inverse(*split(left))))
+    left = rhs - join(product(*split(solution.value)))
+    return split(solution.value + join(inverse(*split(left))))
 
 
 def _joined(size: int) -> tuple[Callable[[Pair], Array], Callable[[Array], Pair]]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..family.experiment import Experiment, problem_of, solver_of, training_phis
-from ..family.metrics import Summary, relative_l2, summarise
+from ..family.metrics import ErrorSummary, relative_l2, summarise
 from ..family.phi import take
 from ..family.trained import Trained
 from ..layer.solution import Given, Solution
@@ -196,7 +196,7 @@ def assemble(
     return _phi_independent(snapshots, functions, points, route, at, rules)
 
 
-def measured(snapshots: Snapshots, core: Core) -> Summary:
+def measured(snapshots: Snapshots, core: Core) -> ErrorSummary:
     """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
     return summarise(errors_of(snapshots, core)[0])
 

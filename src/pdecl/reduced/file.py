@@ -18,7 +18,7 @@ from ..basis.networks import Modes
 from ..family import Family
 from ..family.distance import MahalanobisDistance
 from ..family.experiment import basis_of, problem_of, solver_of
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.own import own
 from ..family.trained import COMPILED, experiment_in, find
 from ..layer.creased import front_solver
@@ -70,7 +70,7 @@ def load_compiled(
         kinds = [_Kind.read(recipe)]
         if "front" in recipe:
             kinds.append(_Kind.read(recipe["front"]))
-        error = Summary(**recipe["error"])
+        error = ErrorSummary(**recipe["error"])
     except storage.ModelFileError:
         raise
     except (KeyError, TypeError, ValueError) as wrong:

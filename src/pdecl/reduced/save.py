@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..family.experiment import Experiment
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.trained import COMPILED, described
 from ..state.jet import Entry
 from ..support import storage
@@ -25,7 +25,7 @@ START = {
 def save(
     path: str | os.PathLike[str],
     core: Core,
-    error: Summary,
+    error: ErrorSummary,
     experiment: Experiment | None,
     about: Mapping[str, Any],
 ) -> None:

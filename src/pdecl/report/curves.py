@@ -61,7 +61,7 @@ def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result
         runs = [
             (r["experiment"]["seed"], _numbers(r["evaluation"]["errors"]))
             for r in results
-            if _has_errors(r)
+            if r["evaluation"].get("errors")
         ]
         if len(runs) > _MOST_BOXES:
             boxes.append((method, f"{method}\n{len(runs)} seeds", np.concatenate([e for _, e in runs])))
@@ -151,13 +151,13 @@ def _paper_label(method: str, value: float, metric: str = "error") -> tuple[floa
 
 def _published(problem: str, metric: str) -> dict[str, float]:
     known = {method: words.reported(problem, method) for method in METHODS}
-    found = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
-    return {method: value for method, value in found.items() if value is not None}
+    values = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
+    return {method: value for method, value in values.items() if value is not None}
 
 
 def _paper(problem: str) -> dict[str, dict[str, float]]:
-    found = {metric: _published(problem, metric) for metric in _METRICS}
-    return found if any(found.values()) else {}
+    published = {metric: _published(problem, metric) for metric in _METRICS}
+    return published if any(published.values()) else {}
 
 
 def _dashed(method: str) -> dict[str, Any]:
@@ -200,7 +200,3 @@ def _along(row: Mapping[str, float], key: str) -> float:
 
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.inf if value is None else value for value in values], dtype=float)
-
-
-def _has_errors(result: Result) -> bool:
-    return bool(result["evaluation"].get("errors"))

@@ -128,10 +128,10 @@ def rows(results: Sequence[Result]) -> list[Row]:
         same = {**result["experiment"], "seed": None}
         device = result["environment"].get("device")
         groups.setdefault(json.dumps([same, device], sort_keys=True), []).append(result)
-    found = [
+    ordered = [
         Row(tuple(sorted(group, key=lambda r: r["experiment"]["seed"]))) for group in groups.values()
     ]
-    return sorted(found, key=_place)
+    return sorted(ordered, key=_place)
 
 
 def problems(results: Sequence[Result]) -> list[str]:
@@ -180,7 +180,7 @@ class Race:
 def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
     """A race for each soft run, against the hard run of the same seed: one of the same kind of network
     if there is one, then the most accurate."""
-    found = []
+    held = []
     for slow in soft:
         rival = min(hard, key=lambda fast: _unlike(fast, slow), default=None)
         metrics = _errors(slow)
@@ -196,8 +196,8 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
             of_slow, of_rival = (_number(r["evaluation"]["residual_loss"]) for r in (slow, rival))
             residual = of_slow / of_rival if of_rival > 0 else None
         pair = slow["experiment"], rival["experiment"]
-        found.append(Race(*pair, best, reached, _first(rival, best), residual))
-    return found
+        held.append(Race(*pair, best, reached, _first(rival, best), residual))
+    return held
 
 
 def select(results: Sequence[Result], **wanted: Any) -> list[Result]:

@@ -151,7 +151,7 @@ class Point:
         return Point(self._names, self._partners[known_partner(partner, self._partners)], {}, {})
 
 
-def _no_array(point: Point, *_: Any, **__: Any) -> Any:
+def _no_array(point: Point, *_: object, **__: object) -> Any:
     coordinates = ", ".join(f"z.{name}" for name in point._names)
     raise TypeError(f"z stands for a point: write {coordinates} for its coordinates.")
 
@@ -167,7 +167,7 @@ def known_partner(name: str, partners: Mapping[str, Any]) -> str:
     return name
 
 
-def is_concrete(x: Any) -> bool:
+def is_concrete(x: object) -> bool:
     """Whether the numbers can be looked at now (not inside jit, vmap or grad)."""
     return not isinstance(x, jax.core.Tracer)
 

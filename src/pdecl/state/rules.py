@@ -55,12 +55,8 @@ class LowDiscrepancy(Rule):
         return f"{self.count:,} points of low discrepancy"
 
     def place(self, key, dim):  # type: ignore[no-untyped-def]
-        root = 2.0
-        for _ in range(60):
-            root = (1.0 + root) ** (1.0 / (dim + 1))
-        steps = np.asarray([root ** -(j + 1.0) for j in range(dim)])
         start = self.start if key is None else jr.uniform(key, (dim,), float)
-        return (start + np.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
+        return kronecker(self.count, dim, start), _equal(self.count)
 
 
 @dataclass(frozen=True)
@@ -136,6 +132,14 @@ class Gauss(Rule):
         return tensor(axes, dim), tensor(weights, dim).prod(axis=1)
 
 
+def kronecker(count: int, dim: int, start: Any = 0.5) -> Any:
+    """The first points of the sequence that `LowDiscrepancy` places."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dim + 1))
+    return (start + np.arange(count)[:, None] * root ** -(np.arange(dim) + 1.0)) % 1.0
+
+
 def tensor(axes: list[np.ndarray], dim: int) -> np.ndarray:
     """All combinations of the axes' entries, one per row, the last axis running fastest."""
     mesh = np.meshgrid(*axes, indexing="ij")
@@ -150,7 +154,7 @@ def per_axis(counts: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return counts
 
 
-def require_count(name: str, count: Any) -> None:
+def require_count(name: str, count: object) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
 

@@ -39,8 +39,8 @@ class FieldFeatures(eqx.Module):
         self.mean, self.scale, self.slope_scale = jnp.mean(drawn), _inverse(jnp.std(drawn)), None
         if slopes:
             fields = (drawn - self.mean) * self.scale
-            found = jax.vmap(lambda field: potential_slopes(field, self.lengths))(fields)
-            self.slope_scale = _inverse(jnp.std(found))
+            sampled = jax.vmap(lambda field: potential_slopes(field, self.lengths))(fields)
+            self.slope_scale = _inverse(jnp.std(sampled))
 
     def __call__(self, phi: Float[Array, "n m"]) -> Float[Array, "n m k"]:
         field = self._field(phi)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..batching import anywhere
 from ..gram import transposed
 from ..implicit import symmetric_solve
-from ..system import Model, System, linearise
+from ..system import QuadraticModel, System, linearise
 from .base import LinearSolver, unrefined
 from .direct import Cholesky
 from .equalities import kkt_inverse
@@ -72,9 +72,9 @@ def search(
     start: Float[Array, " N"],
     solver: GaussNewton,
     *,
-    free_start: Any = False,
+    free_start: Bool[Array, ""] | bool = False,
     roughly: tuple[Bool[Array, ""], GaussNewton] | None = None,
-    idle: Any = False,
+    idle: Bool[Array, ""] | bool = False,
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Int[Array, ""], Bool[Array, ""]]:
     """ω, multipliers, steps taken, and whether the stopping rule was met. Not differentiable.
 
@@ -193,7 +193,12 @@ def stationarity(
     return jax.grad(lagrangian, argnums=(0, 1))(*z)
 
 
-def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver) -> Any:
+def preconditioner(
+    model: QuadraticModel,
+    ridge: Float[Array, " N"],
+    damping: Float[Array, ""] | float,
+    linear: LinearSolver,
+) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
     the rows: `(f, g) ↦ (p, multipliers)`."""
     columns = _columns(model, ridge)
@@ -212,11 +217,13 @@ def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear
     return lambda f, g: (linear.apply(prepared, hessian, f / columns)[0] / columns, g)
 
 
-def _columns(model: Model, ridge: Array) -> Float[Array, " N"]:
+def _columns(model: QuadraticModel, ridge: Array) -> Float[Array, " N"]:
     return jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
 
 
-def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array]:
+def _step(
+    model: QuadraticModel, ridge: Array, state: _State, linear: LinearSolver
+) -> tuple[Array, Array]:
     """The step and the new multipliers."""
     slope = model.slope() + ridge * state.weights
     inverse = preconditioner(model, ridge, state.damping, linear)
@@ -228,7 +235,7 @@ def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tu
 
 def _newton_step(
     system: System,
-    model: Model,
+    model: QuadraticModel,
     ridge: Array,
     state: _State,
     multipliers: Array,
@@ -257,7 +264,7 @@ def _newton_step(
     return p + bend, multipliers + change
 
 
-def _fall(model: Model, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
+def _fall(model: QuadraticModel, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
     """How far the quadratic model falls along a step."""
     slope = model.slope() + ridge * weights
     if model.C is not None:

@@ -77,14 +77,14 @@ def _one(
             "residual": jnp.where(ends[:-1] < end - 1e-9, seen, 0.0).sum(),
         }
 
-    found = jax.vmap(within)(jnp.asarray(ends[:-1]), jnp.asarray(ends[1:]))
-    total = jnp.sqrt(found["initial"] + found["inflow"]) + found["residual"]
+    at_times = jax.vmap(within)(jnp.asarray(ends[:-1]), jnp.asarray(ends[1:]))
+    total = jnp.sqrt(at_times["initial"] + at_times["inflow"]) + at_times["residual"]
     over_time = lambda squares: jnp.sqrt(jnp.mean(squares))
     return {
         "bound": over_time(total**2),
-        "initial": over_time(found["initial"]),
-        "inflow": over_time(found["inflow"]),
-        "residual": over_time(found["residual"] ** 2),
+        "initial": over_time(at_times["initial"]),
+        "inflow": over_time(at_times["inflow"]),
+        "residual": over_time(at_times["residual"] ** 2),
         "size": jnp.sqrt((weights / here) @ v**2 @ weights),
     }
 

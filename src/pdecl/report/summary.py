@@ -89,7 +89,7 @@ class Row:
 
     def over_seeds(self, *path: str) -> Spread:
         """Of a number of each result; an error that is not finite is null in JSON, and so is no time."""
-        values = [reduce(getitem, path, result) for result in self.results]
+        values: list[Any] = [reduce(getitem, path, result) for result in self.results]
         return Spread.over(list(map(_number, values)) if path[0] == "evaluation" else values)
 
 

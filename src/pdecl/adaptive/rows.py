@@ -15,6 +15,7 @@ from ..state.problem import Problem
 from .reading import Reading, fixed, read
 
 _INSIDE = 500  # points that residuals are measured at
+_AT_ONCE = 32768  # points of an energy
 
 
 class Programs:
@@ -43,6 +44,20 @@ class Programs:
             return values, slopes
 
         return self._compiled("rows", index, jax.vmap(both, (0, 0, None)))
+
+    def density(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to an energy's density at many points."""
+        program = lambda where, v, phi: self._equation(index)(v, where, phi)[0]
+        return self._compiled("density", index, jax.vmap(program, (0, 0, None)))
+
+    def curvature(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to the density's first and second derivatives by what it reads."""
+
+        def both(where: Any, v: Any, phi: Any) -> Any:
+            slope = jax.grad(lambda v: self._equation(index)(v, where, phi)[0])
+            return slope(v), jax.jacfwd(slope)(v)
+
+        return self._compiled("curvature", index, jax.vmap(both, (0, 0, None)))
 
     def push(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi, dphi)` to the rows' derivative with respect to φ in a direction."""
@@ -106,6 +121,32 @@ class Equations:
         program = self.programs.rows(index)
         values, slopes = program(jax.tree.map(padded, where), padded(v), self.phi)
         return np.asarray(values)[: len(v)], np.asarray(slopes)[: len(v)]
+
+    def density(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """(n,): an energy's density."""
+        (found,) = self._in_parts(lambda *at: (self.programs.density(index)(*at, self.phi),), where, v)
+        return found
+
+    def curvature(
+        self, index: int, where: dict[str, Any], v: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n, entries) and (n, entries, entries): its derivatives by what it reads."""
+        first, second = self._in_parts(
+            lambda *at: self.programs.curvature(index)(*at, self.phi), where, v
+        )
+        return first, second
+
+    def _in_parts(
+        self, program: Callable[..., Any], where: dict[str, Any], v: np.ndarray
+    ) -> list[np.ndarray]:
+        """A program at some points at a time: second derivatives of all would fill the memory."""
+        found = []
+        for first in range(0, len(v), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            at = jax.tree.map(lambda x: padded(x[some]), where)  # noqa: B023
+            parts = program(at, padded(v[some]))
+            found.append([np.asarray(part)[: len(v[some])] for part in parts])
+        return [np.concatenate(part) for part in zip(*found, strict=True)]
 
     def push(self, index: int, where: dict[str, Any], v: np.ndarray, dphi: Any) -> np.ndarray:
         """(n, rows): how rows change with φ in a direction."""

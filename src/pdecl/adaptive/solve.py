@@ -17,6 +17,7 @@ from .cells.levels import Levels as CellLevels
 from .cells.marching import ByDegree, Marches
 from .corners import disagreement
 from .effort import Effort, Stop
+from .energies.levels import Levels as EnergyLevels
 from .levels import Levels
 from .marching import March
 from .reading import Reading
@@ -98,6 +99,8 @@ def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adapti
 
 
 def _levels_of(reading: Reading) -> Any:
+    if reading.energies:
+        return EnergyLevels
     many = len(reading.space_axes) > 3
     if reading.marched is not None:
         return ByDegree if many else Marches
@@ -173,7 +176,7 @@ def _status(solution: Adaptive, measured: dict[str, float]) -> None:
     limits = {
         name: _CONTRADICTION if c.residual_limit is None else c.residual_limit
         for name, c in named
-        if not (solution.has_jumped and is_inside(c.on))
+        if name in measured and not (solution.has_jumped and is_inside(c.on))
     }
     if not limits:
         return

@@ -22,10 +22,13 @@ class Edges:
     piece: np.ndarray
 
 
-def edges(shape: Any, mesh: Mesh, count: int) -> Edges:
-    """About `count` points along each direction of the boundary in a cell."""
+def edges(shape: Any, mesh: Mesh, count: int, named: set[str] | None = None) -> Edges:
+    """About `count` points along each direction of the boundary in a cell, on all pieces or on those with
+    one of some names."""
     found = []
     for number, piece in enumerate(shape.traced.pieces):
+        if named is not None and not named & set(piece.names):
+            continue
         x, normals, weights = _on_piece(shape, piece, mesh, count)
         found.append((x, normals, weights, np.full(len(x), number)))
     return Edges(*(np.concatenate(part) for part in zip(*found, strict=True)))

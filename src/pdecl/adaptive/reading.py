@@ -29,7 +29,7 @@ class Reading:
     - `ends`: (unknown, axis, side) to the number of conditions there. - `owned`: a condition on faces to
       the unknowns that it determines there, each with the number of conditions that did so before.
     - `orders`: for each unknown the highest derivative along each axis.
-    - `energies`: conditions that are energies; with any, all `rest` are integrated and nothing is marched.
+    - `energies`: conditions that are energies; with any, all are in `rest` and nothing is marched.
     """
 
     problem: Problem
@@ -133,7 +133,7 @@ def _read_energies(
     if missing := [u for u in problem.unknowns if not order[u]]:
         raise ValueError(
             f"no Energy inside of the domain reads a derivative of {missing[0]}: what is minimised must "
-            "be the integral of a density of derivatives, such as u.d(\"x\")**2 / 2."
+            'be the integral of a density of derivatives, such as u.d("x")**2 / 2.'
         )
     for i in set(range(len(conditions))) - set(inner):
         for e in entries[i]:
@@ -160,9 +160,7 @@ def _highest(entries: list[tuple[Entry, ...]], some: list[int], unknown: str) ->
 def _require_energetic(problem: Problem, c: Condition, entries: tuple[Entry, ...]) -> None:
     d, shape = len(problem.domain.names), getattr(problem.domain, "shape", None)
     if isinstance(problem.domain, MovingDomain):
-        raise ValueError(
-            f"an Energy is not minimised to a tolerance on a shape that φ moves: {_BASIS}"
-        )
+        raise ValueError(f"an Energy is not minimised to a tolerance on a shape that φ moves: {_BASIS}")
     if d > 3 or (shape is not None and d > shape.dim):
         what = f"on {d} coordinates" if d > 3 else "in time"
         raise ValueError(
@@ -171,7 +169,7 @@ def _require_energetic(problem: Problem, c: Condition, entries: tuple[Entry, ...
         )
     if not isinstance(c.on, Region) or c.on.paired or getattr(c.on, "within", None) is not None:
         raise ValueError(
-            f"{describe(c)}: beside an Energy a solve to a tolerance takes conditions on the interior and "
+            f"{describe(c)}: with an Energy a solve to a tolerance takes conditions on the interior and "
             f"on parts of the boundary, not on pairs, points or interfaces: {_BASIS}"
         )
     if any(e.place for e in entries):

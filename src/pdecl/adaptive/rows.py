@@ -50,6 +50,12 @@ class Programs:
         program = lambda where, v, phi: self._equation(index)(v, where, phi)[0]
         return self._compiled("density", index, jax.vmap(program, (0, 0, None)))
 
+    def slope(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to the density's derivatives by what it reads."""
+        density = lambda v, where, phi: self._equation(index)(v, where, phi)[0]
+        program = lambda where, v, phi: jax.grad(density)(v, where, phi)
+        return self._compiled("slope", index, jax.vmap(program, (0, 0, None)))
+
     def curvature(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi)` to the density's first and second derivatives by what it reads."""
 
@@ -125,6 +131,11 @@ class Equations:
     def density(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
         """(n,): an energy's density."""
         (found,) = self._in_parts(lambda *at: (self.programs.density(index)(*at, self.phi),), where, v)
+        return found
+
+    def slope(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """(n, entries): its derivatives by what it reads."""
+        (found,) = self._in_parts(lambda *at: (self.programs.slope(index)(*at, self.phi),), where, v)
         return found
 
     def curvature(

@@ -63,6 +63,11 @@ def solve_to_tolerance(
                 "a solve to a tolerance is not differentiated, nor traced by jit or vmap, with respect "
                 "to a shape that φ moves: call it outside, or pass a basis and no `tolerance`."
             )
+        if any(c.kind == "Energy" for c in problem.conditions):
+            raise TypeError(
+                "a solve of an Energy to a tolerance is not differentiated, nor traced by jit or vmap: "
+                "call it outside, or pass a basis and no `tolerance`."
+            )
         host = lambda phi: solve_to_tolerance(problem, phi, tolerance, budget, False, throw)
         return Traced(problem, phi, host)
     # Threads of the linear algebra that wait by spinning cost more than they win on small matrices.

@@ -57,9 +57,7 @@ def inside_of(
     return x, weights, box
 
 
-def _looked_at(
-    distance: Distance, low: np.ndarray, side: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _looked_at(distance: Distance, low: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The axis along which the distance changes most in each box, and how far from linear it is, by the
     box's side."""
     n, d = low.shape

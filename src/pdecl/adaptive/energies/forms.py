@@ -1,8 +1,8 @@
 """The energy of functions, its slope and its curvature with respect to their coefficients.
 
-Conditions that hold values are in it by the method of multipliers: λ·r + r²/2ε at points of the boundary,
-with λ corrected until r is as small as functions allow. Values held at each point exactly would be more
-than functions can do on a curved boundary, and they would be stiff.
+Conditions that hold values are in it by the method of multipliers: λ·r + r²/2ε at points of the
+boundary, with λ corrected until r is as small as functions allow. Values held at each point exactly
+would be more than functions can do on a curved boundary, and they would be stiff.
 """
 
 from collections.abc import Iterable
@@ -85,6 +85,12 @@ class Form:
             slopes, curvatures = self.equations.curvature(index, sites.where, v)
             slopes, curvatures = self._weight(index) * slopes, self._weight(index) * curvatures
         return slopes * sites.weights[:, None], curvatures * sites.weights[:, None, None]
+
+    def slopes(self, index: int, v: np.ndarray) -> np.ndarray:
+        """Of an energy alone, (points, entries)."""
+        sites = self.sites[index]
+        found = self.equations.slope(index, sites.where, v)
+        return found * (self._weight(index) * sites.weights)[:, None]
 
     def slope(self, slopes: dict[int, np.ndarray]) -> np.ndarray:
         """(functions, unknowns), from slopes (points, entries)."""

@@ -1,13 +1,15 @@
 """An energy on levels of cells, each halved where a richer space would lower it most.
 
-What half as wide splines would lower the energy by is about the sum over them of slope²/curvature, one by
-one. Errors are estimated from how much values changed with the last level, and how much that sum fell.
+What half as wide splines would lower the energy by is about the sum over them of slope²/curvature, one
+by one. Errors are estimated from how much values changed with the last level, and how much that sum
+fell.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import scipy
 
 from ..answer import Piece
 from ..cells.mesh import Mesh
@@ -16,7 +18,7 @@ from ..inverse import Failed
 from ..levels import CAUTION
 from ..rows import Equations
 from .forms import Form, Held
-from .minimise import Minimiser
+from .minimise import Local, Minimiser
 from .sites import Inside, Sites, on_boundary
 from .space import Splines
 from .splines import Hierarchy
@@ -25,6 +27,7 @@ _MOST = {1: 20_000, 2: 150_000, 3: 90_000}  # unknowns
 _MOST_LEVELS = 40
 _FIRST = {1: 8, 2: 4, 3: 2}  # cells along the shortest side
 _BULK = 0.8  # of what could be gained: so much of it the next level has
+_TRIES = 60  # of least squares for the forces that hold values
 _STIFF = 10.0  # times the degree squared: how values are held, beside the energy of a cell
 
 
@@ -41,7 +44,7 @@ class Levels:
         self.mesh = Mesh.uniform(low, high, _FIRST[self.d])
         # An edge of the boundary in a part of this side is missed by a share of its volume, of which
         # there are the fewer the smaller they are: errors go with the square of both.
-        finest = np.sqrt(tolerance) * float(np.linalg.norm(high - low))
+        finest = 0.2 * np.sqrt(tolerance) * float(np.linalg.norm(high - low))
         self.inside = Inside(reading, self.p + 1, 0.3 * tolerance**0.25, finest)
         self.space: Splines | None = None
         self.C = np.zeros((0, 0))
@@ -78,10 +81,12 @@ class Levels:
         if began + longer * self.last > self.effort.budget:
             raise Stop(f"a richer level would take more than the budget of {self.effort.budget:g} s.")
         form = self._form(functions, inside)
-        start, local = self._started(form)
+        start, local, is_flat = self._started(form)
         target = max(0.01 * self.tolerance, 0.01 * min(self.change, 1.0))
-        minimiser = Minimiser(form, inside, self.reading.linear, self.effort, target, 0.01 * self.tolerance)
-        C = minimiser.run(start, local, check=self.space is None)
+        minimiser = Minimiser(
+            form, inside, self.reading.linear, self.effort, target, 0.01 * self.tolerance
+        )
+        C = minimiser.run(start, local, is_flat, check=self.space is None)
         richer, gains = self._gains(form, C)
         self._measure(space, C, inside, float(gains.sum()))
         self.space, self.C = space, C
@@ -94,7 +99,9 @@ class Levels:
     def _form(self, functions: Hierarchy, inside: Sites) -> Form:
         sites = self._sites(functions, inside, self.reading.rest)
         held = {
-            i: Held(np.zeros((len(sites[i].weights), self.reading.rows[i])), np.ones(len(sites[i].weights)))
+            i: Held(
+                np.zeros((len(sites[i].weights), self.reading.rows[i])), np.ones(len(sites[i].weights))
+            )
             for i in self.reading.rest
             if i not in self.reading.energies
         }
@@ -105,14 +112,22 @@ class Levels:
         around = lambda i: on_boundary(self.reading, i, functions, self.p + 1)
         return {i: inside if is_inside(i) else around(i) for i in some}
 
-    def _started(self, form: Form) -> tuple[dict[int, np.ndarray], Any]:
-        """What conditions read of the last level, and their slopes and curvatures there."""
+    def _started(self, form: Form) -> tuple[dict[int, np.ndarray], Local, bool]:
+        """What conditions read of the last level, their slopes and curvatures there, and whether there
+        was no curvature, as of |∇u|⁴ at zero: then that of the squares of all that is read is taken."""
         start = {i: self._read(form.sites[i], i) for i in form.sites}
         energies = {i: form.local(i, start[i]) for i in self.reading.energies}
+        is_flat = not self.reading.linear and not any(H.any() for _, H in energies.values())
+        if is_flat:
+            energies = {
+                i: (G, form.sites[i].weights[:, None, None] * np.eye(G.shape[1]))
+                for i, (G, _) in energies.items()
+            }
         for i, held in form.held.items():
             held.stiffness = self._stiffness(form, i, {j: H for j, (_, H) in energies.items()})
         local = {i: energies.get(i) or form.local(i, start[i]) for i in form.sites}
-        return start, ({i: G for i, (G, _) in local.items()}, {i: H for i, (_, H) in local.items()})
+        slopes, curvatures = ({i: both[k] for i, both in local.items()} for k in (0, 1))
+        return start, (slopes, curvatures), is_flat
 
     def _read(self, sites: Sites, index: int) -> np.ndarray:
         entries = self.reading.entries[index]
@@ -126,7 +141,7 @@ class Levels:
 
     def _stiffness(self, form: Form, index: int, curvatures: dict[int, np.ndarray]) -> np.ndarray:
         """1/ε: some times the energy of a cell per area and u², in the cell of each point."""
-        mesh, total, volume = form.functions.mesh, None, None
+        mesh = form.functions.mesh
         rows = self.reading.entries[index]
         read = {e.unknown for e in rows}
         total, volume = np.zeros(len(mesh)), np.zeros(len(mesh))
@@ -146,9 +161,7 @@ class Levels:
         return _STIFF * self.p**2 * np.maximum(mean[leaf], 1e-3 * typical) / side**steep
 
     def _gains(self, form: Form, C: np.ndarray) -> tuple[Hierarchy, np.ndarray]:
-        """Splines of cells half as wide, and what each of them would lower the energy by, about. Forces
-        that hold values are known only as far as this level's splines feel them: of splines that are not
-        zero there, the gap to the values counts, as it would in a cell."""
+        """Splines of cells half as wide, and what each of them would lower the energy by, about."""
         finer = self.mesh.halved(form.functions.inside)
         inside, has = self.inside.on(finer)
         functions = Hierarchy(finer, has, self.p)
@@ -156,20 +169,41 @@ class Levels:
         sites = self._sites(functions, inside, self.reading.energies)
         now = Form(self.equations, same, sites, {}, keep=False)
         richer = Form(self.equations, functions, sites, {}, keep=False)
-        local = {i: now.local(i, now.read(C, i)) for i in sites}
-        slope = richer.slope({i: G for i, (G, _) in local.items()})
-        diagonal = richer.diagonal({i: H for i, (_, H) in local.items()})
+        slope = richer.slope({i: now.slopes(i, now.read(C, i)) for i in sites})
+        around = {i: form.sites[i] for i in sites}
+        moved = {i: at.moved(functions.locate(at.coords)) for i, at in around.items()}
+        rough = Form(self.equations, functions, moved, {}, keep=False)
+        diagonal = rough.diagonal({i: form.local(i, form.read(C, i))[1] for i in sites})
         least = 1e-8 * diagonal.max(axis=0)
-        each = (slope**2 / np.maximum(diagonal, least) * (diagonal > least)).sum(axis=1) / 2
-        gaps = np.zeros(functions.size)
+        scale = np.where(diagonal > least, 1 / np.sqrt(np.maximum(diagonal, least)), 0.0)
+        gaps, forces = np.zeros(functions.size), []
         for i, held in form.held.items():
             at = form.sites[i]
-            near = functions.values(at.coords, functions.locate(at.coords), (0,) * self.d)
-            each[np.unique(near.indices)] = 0.0
-            r, _ = self.equations.rows(i, at.where, form.read(C, i))
+            v = form.read(C, i)
+            r, J = self.equations.rows(i, at.where, v)
             gap = at.weights * held.stiffness * (r**2).sum(axis=1) / (2 * _STIFF * self.p**2)
+            near = functions.values(at.coords, functions.locate(at.coords), (0,) * self.d)
             gaps += near.T @ gap
-        return functions, each + gaps
+            forces += self._forces(functions, i, at, J)
+        left = scale * slope
+        if forces:
+            left = _without(left, scipy.sparse.vstack(forces, "csr"), scale)
+        return functions, gaps + (left**2).sum(axis=1) / 2
+
+    def _forces(self, functions: Hierarchy, index: int, at: Sites, J: np.ndarray) -> list[Any]:
+        """For each row of a condition that holds values how a force at each point works on functions,
+        (points, unknowns × functions)."""
+        unknowns, found = self.reading.problem.unknowns, []
+        leaf = functions.locate(at.coords)
+        for k in range(J.shape[1]):
+            blocks = [scipy.sparse.csr_matrix((len(leaf), functions.size)) for _ in unknowns]
+            for e, entry in enumerate(self.reading.entries[index]):
+                orders = tuple(entry.axes.count(a) for a in range(self.d))
+                weights = scipy.sparse.diags(np.sqrt(at.weights) * J[:, k, e])
+                u = unknowns.index(entry.unknown)
+                blocks[u] = blocks[u] + weights @ functions.values(at.coords, leaf, orders)
+            found.append(scipy.sparse.hstack(blocks, "csr"))
+        return found
 
     def _measure(self, space: Splines, C: np.ndarray, inside: Sites, gain: float) -> None:
         """Estimates, from the values of this level and the one before at points inside."""
@@ -187,6 +221,15 @@ class Levels:
             self.estimates = {u: share * float(x) for u, x in zip(space.unknowns, changes, strict=True)}
         self.gain, self.count = gain, self.count + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")
+
+
+def _without(left: np.ndarray, forces: Any, scale: np.ndarray) -> np.ndarray:
+    """Scaled slopes less what forces that hold values can take: those forces are not known better than
+    this level's functions feel them."""
+    A = (forces @ scipy.sparse.diags(scale.T.ravel())).T.tocsr()
+    side = left.T.ravel()
+    mu = scipy.sparse.linalg.lsqr(A, side, iter_lim=_TRIES)[0]
+    return (side - A @ mu).reshape(left.T.shape).T
 
 
 def _most(gains: np.ndarray, bulk: float) -> np.ndarray:

@@ -67,39 +67,45 @@ class Minimiser:
         self.form, self.linear, self.effort = form, linear, effort
         self.target, self.least = target, least
         some = slice(None, None, max(1, len(inside.weights) // _SAMPLES))
-        self.samples = form.functions.values(inside.coords[some], inside.leaf[some], (0,) * form.functions.d)
+        self.samples = form.functions.values(
+            inside.coords[some], inside.leaf[some], (0,) * form.functions.d
+        )
         self.shares = inside.weights[some] / inside.weights[some].sum()
         self._fronts: list[Front] | None = None
 
-    def run(self, start: dict[int, np.ndarray], local: Local, check: bool) -> np.ndarray:
-        """Coefficients (functions, unknowns) from what conditions read of a start, (points, entries), and
-        its slopes and curvatures. `check`: whether it is seen to that something holds u."""
+    def run(
+        self, start: dict[int, np.ndarray], local: Local, is_flat: bool = False, check: bool = False
+    ) -> np.ndarray:
+        """Coefficients (functions, unknowns) from what conditions read of a start, (points, entries),
+        and its slopes and curvatures. `is_flat`: the energy has no curvature there, and that of another
+        is given to begin with; `check`: whether it is seen to that something holds u."""
         form = self.form
-        _, curvatures = local
+        slopes, curvatures = local
+        inverse = self._first(curvatures)
+        if check:
+            self.require_held(inverse)
+        begin = np.zeros(self._shape)
+        if any(v.any() for v in start.values()):
+            pulled = {i: np.einsum("nef,nf->ne", H, start[i]) for i, H in curvatures.items()}
+            begin = inverse(form.slope(pulled))
+        elif is_flat:
+            begin = inverse(-form.slope(slopes))
+        lower = (lambda C: C + inverse(-form.slope(self._at(C)[0]))) if self.linear else self._newton
+        C = lower(begin)
+        for _ in range(_ROUNDS if form.held else 0):
+            self._correct(C)
+            before, C = C, lower(C)
+            if self.change(before, C) < min(self.target, self.least):
+                break
+        return C
+
+    def _first(self, curvatures: dict[int, np.ndarray]) -> Inverse:
         try:
-            inverse = self._inverse(curvatures)
+            return self._inverse(curvatures)
         except Indefinite:
             if self.linear:
                 raise Failed(NOT_CONVEX) from None
-            inverse = self._inverse({i: _convex(H) for i, H in curvatures.items()})
-        if check:
-            self.require_held(inverse)
-        pulled = {i: np.einsum("nef,nf->ne", H, start[i]) for i, H in curvatures.items()}
-        moves = any(v.any() for v in start.values())
-        begin = inverse(form.slope(pulled)) if moves else np.zeros(self._shape)
-        C = begin + inverse(-form.slope(self._at(begin)[0])) if self.linear else self._newton(begin)
-        for _ in range(_ROUNDS):
-            if not form.held:
-                break
-            self._correct(C)
-            if self.linear:
-                new = C + inverse(-form.slope(self._at(C)[0]))
-            else:
-                new = self._newton(C)
-            moved, C = self.change(C, new), new
-            if moved < min(self.target, self.least):
-                break
-        return C
+        return self._inverse({i: _convex(H) for i, H in curvatures.items()})
 
     def change(self, C: np.ndarray, D: np.ndarray) -> float:
         """How far D is from C, relative to the size of D, by values at points inside."""

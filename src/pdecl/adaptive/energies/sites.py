@@ -77,7 +77,10 @@ class Sites:
         leaves, starts, counts = np.unique(self.leaf[order], return_index=True, return_counts=True)
         levels = mesh.level[leaves]
         for number, count in np.unique(np.stack([levels, counts], axis=1), axis=0):
-            here, level = np.flatnonzero((levels == number) & (counts == count)), functions.levels[number]
+            here, level = (
+                np.flatnonzero((levels == number) & (counts == count)),
+                functions.levels[number],
+            )
             many = max(1, _TOGETHER // count)
             for first in range(0, len(here), many):
                 some = here[first : first + many]

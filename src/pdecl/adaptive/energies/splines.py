@@ -67,9 +67,7 @@ class Hierarchy:
     `places`. `number` tells for each leaf its place among those of its level. `active` are the B-splines
     of each level that count; given, the functions of a mesh of which this one halves cells."""
 
-    def __init__(
-        self, mesh: Mesh, inside: np.ndarray, p: int, active: list[np.ndarray] | None = None
-    ):
+    def __init__(self, mesh: Mesh, inside: np.ndarray, p: int, active: list[np.ndarray] | None = None):
         self.mesh, self.inside, self.p, self.d = mesh, inside, p, len(mesh.low)
         self.levels: list[Level] = []
         self.active: list[np.ndarray] = []
@@ -183,9 +181,7 @@ class Hierarchy:
         wanted = self._keys(level, 2 * index[:, None] - p + ways)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         row, column = np.nonzero(keys[at] == wanted)
-        halved = scipy.sparse.csr_matrix(
-            (weight[column], (at[row, column], row)), (len(keys), len(old))
-        )
+        halved = scipy.sparse.csr_matrix((weight[column], (at[row, column], row)), (len(keys), len(old)))
         return halved @ combined
 
 

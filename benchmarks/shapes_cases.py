@@ -361,7 +361,8 @@ CASES = {
         exact=lambda x: {"u": np.exp((x[:, :5] ** 2).sum(axis=1) / 2 + x[:, 5])}, published="1.2e-4",
     ),
     "bracket": Case(
-        "Elasticity of a bracket from an STL file, stated by its energy", stressed, (1e-2,), stressed_elements,
+        "Elasticity of a bracket from an STL file, stated by its energy", stressed, (1e-2,),
+        stressed_elements,
         first=0.3, fine=None,
     ),
 }  # fmt: skip

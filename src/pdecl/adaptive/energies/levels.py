@@ -15,7 +15,6 @@ from ..answer import Piece
 from ..cells.mesh import Mesh
 from ..effort import Effort, Stop
 from ..inverse import Failed
-from ..levels import CAUTION
 from ..rows import Equations
 from .forms import Form, Held
 from .minimise import Local, Minimiser
@@ -27,6 +26,8 @@ _MOST = {1: 20_000, 2: 150_000, 3: 90_000}  # unknowns
 _MOST_LEVELS = 40
 _FIRST = {1: 8, 2: 4, 3: 2}  # cells along the shortest side
 _BULK = 0.8  # of what could be gained: so much of it the next level has
+# Each level holds the last one, so that energies fall steadily, and with them errors.
+_CAUTION = 2.0
 _TRIES = 60  # of least squares for the forces that hold values
 _STIFF = 10.0  # times the degree squared: how values are held, beside the energy of a cell
 
@@ -216,8 +217,8 @@ class Levels:
             changes = gaps / (np.maximum(sizes, 1e-3 * sizes.max()) if sizes.any() else 1.0)
             # Errors of values fall like those of the energy: like the square of those of slopes.
             change, fall = float(changes.max()), gain / self.gain if self.gain else 0.0
-            rate = float(np.clip(max(fall, change / self.change), 0.15, 0.9))
-            share, self.change = CAUTION * rate / (1 - rate), change
+            rate = float(np.clip(max(fall, change / self.change), 0.25, 0.9))
+            share, self.change = _CAUTION * rate / (1 - rate), change
             self.estimates = {u: share * float(x) for u, x in zip(space.unknowns, changes, strict=True)}
         self.gain, self.count = gain, self.count + 1
         self.effort.tell(None, f"{space.size} functions, error {max(self.estimates.values()):.1e}")

@@ -159,8 +159,6 @@ def _highest(entries: list[tuple[Entry, ...]], some: list[int], unknown: str) ->
 
 def _require_energetic(problem: Problem, c: Condition, entries: tuple[Entry, ...]) -> None:
     d, shape = len(problem.domain.names), getattr(problem.domain, "shape", None)
-    if isinstance(problem.domain, MovingDomain):
-        raise ValueError(f"an Energy is not minimised to a tolerance on a shape that φ moves: {_BASIS}")
     if d > 3 or (shape is not None and d > shape.dim):
         what = f"on {d} coordinates" if d > 3 else "in time"
         raise ValueError(

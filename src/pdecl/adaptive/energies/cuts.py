@@ -18,6 +18,7 @@ Rule = tuple[np.ndarray, np.ndarray, np.ndarray]  # points, weights, the box of 
 
 _PARTS = 4  # of a line, between which the boundary is looked for
 _SHORT = 1e-10
+_FLAT = 1e-9  # of a box's side, by which a plane may differ from a plane
 _ROUNDS = 30
 
 
@@ -40,11 +41,16 @@ def inside_of(
         middle = np.asarray(distance(low + side / 2))
         radius = np.linalg.norm(side, axis=1) / 2
         whole, cut = middle <= -radius, np.abs(middle) < radius
+        axis, gap, highest = _looked_at(distance, low[cut], side[cut])
+        # A plane that a box only touches does not cut it.
+        flat = gap < _FLAT
+        whole[np.flatnonzero(cut)[flat & (highest <= least)]] = True
         x = low[whole, None] + side[whole, None] * unit
         weights = np.prod(side[whole], axis=1)[:, None] * mass
         found.append((x.reshape(-1, d), weights.ravel(), np.repeat(own[whole], len(unit))))
-        low, side, own = low[cut], side[cut], own[cut]
-        axis, gap = _looked_at(distance, low, side)
+        left = ~(flat & (highest <= least))
+        low, side, own = (part[cut][left] for part in (low, side, own))
+        axis, gap = axis[left], gap[left]
         halved = (gap > bent) & (side.max(axis=1) > finest)
         for a in range(d):
             here = ~halved & (axis == a)
@@ -62,12 +68,12 @@ def _looked_at(distance: Distance, low: np.ndarray, side: np.ndarray) -> tuple[n
     box's side."""
     n, d = low.shape
     unit = np.indices([3] * d).reshape(d, -1).T / 2
-    values = np.asarray(distance((low[:, None] + side[:, None] * unit).reshape(-1, d))).reshape(n, -1)
+    values = np.asarray(distance((low[:, None] + side[:, None] * unit).reshape(-1, d))).reshape(n, len(unit))
     design = np.concatenate([np.ones((len(unit), 1)), unit - 0.5], axis=1)
     plane = values @ np.linalg.pinv(design).T
     gap = np.abs(values - plane @ design.T).max(axis=1)
     slopes = np.abs(plane[:, 1:]) / side
-    return np.argmax(slopes, axis=1), gap / side.min(axis=1)
+    return np.argmax(slopes, axis=1), gap / side.min(axis=1), values.max(axis=1)
 
 
 def _by_lines(

@@ -63,12 +63,15 @@ def inside_of(
     return x, weights, box
 
 
-def _looked_at(distance: Distance, low: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The axis along which the distance changes most in each box, and how far from linear it is, by the
-    box's side."""
+def _looked_at(
+    distance: Distance, low: np.ndarray, side: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The axis along which the distance changes most in each box, how far from linear it is, by the
+    box's side, and its highest value."""
     n, d = low.shape
     unit = np.indices([3] * d).reshape(d, -1).T / 2
-    values = np.asarray(distance((low[:, None] + side[:, None] * unit).reshape(-1, d))).reshape(n, len(unit))
+    x = (low[:, None] + side[:, None] * unit).reshape(-1, d)
+    values = np.asarray(distance(x)).reshape(n, len(unit))
     design = np.concatenate([np.ones((len(unit), 1)), unit - 0.5], axis=1)
     plane = values @ np.linalg.pinv(design).T
     gap = np.abs(values - plane @ design.T).max(axis=1)

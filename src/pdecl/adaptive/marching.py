@@ -116,6 +116,9 @@ class March:
         self.refinements, self.last_local = 0, np.full(equations.count, np.inf)
         self.floor, self.needs = np.zeros((2, equations.count))
         self.starter, self.is_full = Starter(equations), False
+        self.main: Level
+        self.rich: Level
+        self.scale: dict[str, Any]
         self._begin()
 
     @property

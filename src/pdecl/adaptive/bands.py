@@ -108,7 +108,9 @@ class Bands:
                 self._factors[k].append(None)
                 continue
             shift = (rate.real if is_real(rate) else rate) / self.h
-            band = sum(shift**a * A if a else A for a, A in parts.items())
+            band = np.zeros(layout.size * layout.depth, np.asarray(shift).dtype)
+            for a, A in parts.items():
+                band += shift**a * A
             (factor,) = scipy.linalg.get_lapack_funcs(("gbtrf",), dtype=band.dtype)
             band = band.reshape(layout.size, layout.depth).T
             lu, pivots, info = factor(band, layout.below, layout.above, overwrite_ab=True)

@@ -42,6 +42,17 @@ def relative_residuals(system: System, weights: Float[Array, " N"]) -> dict[str,
     return relative
 
 
+def sizes_of_terms(system: System, weights: Float[Array, " N"]) -> Float[Array, " n"]:
+    """For each `Fit` row, in the order of `System.rows`, the size of the terms that it is made of."""
+    fields = system.fields(weights)
+    typical = _typical(fields)
+    parts = [
+        (system.scale(i)[:, None] * _rows_and_sizes(system, i, fields, typical)[1]).ravel()
+        for i in system.indices("Fit")
+    ]
+    return jnp.concatenate(parts)
+
+
 def unseen(system: System, fresh: tuple[Points, ...]) -> tuple[Points, ...]:
     """The fresh points to check a system on. A condition that reads `z.index` knows something of each of
     its points, which others do not have: its set stays."""

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..adaptive import Adaptive, AdaptiveMany, solve_many_to_tolerance
@@ -313,11 +314,16 @@ def _reduced(
     unknowns = len(snapshots.plan.sizes)
     fewest = _fewest(snapshots.weights, unknowns, _OWN * tolerance)
     enough = [size for size in sizes if fewest is not None and size >= fewest]
+    # Steps by single precision end as near: residuals are in double. Affine rows take but one.
+    dtype = jnp.float64 if all(snapshots.plan.affine) else jnp.float32
+    made_of = lambda size, ratio: assemble(
+        snapshots, size, points=round(ratio * size * unknowns), dtype=dtype
+    )
     for size, ratio in itertools.product(enough or sizes[-1:], _ROWS if enough else _ROWS[:1]):
         try:
-            made = assemble(snapshots, size, points=round(ratio * size * unknowns))
+            made = made_of(size, ratio)
         except TooFewDirections as few:
-            made = assemble(snapshots, few.limit, points=round(ratio * few.limit * unknowns))
+            made = made_of(few.limit, ratio)
         error = {"mean": made.error.mean, "max": made.error.max}
         tried.append({"functions": made.functions, "rows": made.rows, **error})
         tell(None, f"{made.functions} functions, {made.rows} rows, error {made.error.mean:.1e}")

@@ -66,8 +66,7 @@ class Levels:
                 raise Stop(f"{self.space.size} functions are the most there may be.")
             if self.count >= _MOST_LEVELS:
                 raise Stop(f"{self.count} levels of cells are the most there may be.")
-            if self.effort.used_up:
-                raise Stop(f"{self.effort.in_words()}.")
+            self.effort.require()
             try:
                 self._next_level()
             except Failed as failure:
@@ -79,8 +78,8 @@ class Levels:
         functions = Hierarchy(self.mesh, has, self.p)
         space = Splines(self.equations, functions)
         longer = 1.0 if self.space is None else (space.size / self.space.size) ** 1.3
-        if began + longer * self.last > self.effort.budget:
-            raise Stop(f"a richer level would take more than the budget of {self.effort.budget:g} s.")
+        self.effort.allow(space.size)
+        self.effort.foresee(self.last, self.effort.memory, longer)
         form = self._form(functions, inside)
         start, local, is_flat = self._started(form)
         target = max(0.01 * self.tolerance, 0.01 * min(self.change, 1.0))

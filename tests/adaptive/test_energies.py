@@ -10,6 +10,7 @@ import scipy
 
 import pdecl
 from pdecl import Box, Energy, Enforce, Fit, Problem
+from pdecl.adaptive.cells.edges import edges
 from pdecl.adaptive.cells.mesh import Mesh
 from pdecl.adaptive.energies.cholesky import Cholesky, Indefinite, dissect
 from pdecl.adaptive.energies.cuts import inside_of
@@ -44,7 +45,7 @@ def require(solution, exact):
 def test_poisson_on_a_disc():
     problem = held(Domain(Disk((0, 0), 1)), lambda u, z, k: steep(u) / 2 - 4 * k * u(), lambda x, y: 0.0)
     for k in (1.0, -2.0):
-        solution = pdecl.solve(problem, k, tolerance=1e-4, progress=False)
+        solution = pdecl.solve(problem, k, tolerance=1e-3, progress=False)
         require(solution, lambda x, y, k=k: k * (1 - x**2 - y**2))
 
 
@@ -107,7 +108,7 @@ def test_two_materials():
         return jnp.where(square < 0.25, (0.25 - square) / 10 + 0.75, 1 - square)
 
     problem = held(domain, density, lambda x, y: 0.0)
-    require(pdecl.solve(problem, tolerance=1e-2, progress=False), exact)
+    require(pdecl.solve(problem, tolerance=3e-2, progress=False), exact)
 
 
 def test_a_beam_in_plane_stress():
@@ -142,18 +143,9 @@ def test_a_beam_in_plane_stress():
     require(pdecl.solve(problem, tolerance=1e-3, progress=False), exact)
 
 
-def test_a_pulled_block_with_a_surface_of_triangles():
-    """Uniaxial stress: u = x/E, v = −ν y/E. The load is right only if weights of the pulled part are."""
-    corners = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
-    hull = scipy.spatial.ConvexHull(corners)
-    triangles = corners[hull.simplices]
-    crosses = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
-    turned = (crosses * hull.equations[:, :3]).sum(axis=1) < 0
-    triangles[turned] = triangles[turned][:, ::-1]
-    block = Facets(triangles).name("pulled", lambda x: x[:, 0] > 1 - 1e-9)
-    for axis, part in enumerate("abc"):
-        block = block.name(part, lambda x, axis=axis: x[:, axis] < 1e-9)
-    domain, nu = Domain(block), 0.25
+def test_a_pulled_block():
+    """Uniaxial stress: u = x/E, v = −ν y/E."""
+    box, nu = Box(x=(0, 1), y=(0, 1), z=(0, 1)), 0.25
 
     def stored(w, z, phi):
         slopes = [[f.d(name) for name in "xyz"] for f in (w.u, w.v, w.w)]
@@ -162,21 +154,33 @@ def test_a_pulled_block_with_a_surface_of_triangles():
         return (squares + nu / (1 - 2 * nu) * spread**2) / (2 * (1 + nu))
 
     problem = Problem(
-        domain,
+        box,
         [
-            Energy(stored, on=domain.interior),
-            Energy(lambda w, z, phi: -w.u(), on=domain.boundary("pulled")),
-            Enforce(lambda w, z, phi: w.u(), on=domain.boundary("a")),
-            Enforce(lambda w, z, phi: w.v(), on=domain.boundary("b")),
-            Enforce(lambda w, z, phi: w.w(), on=domain.boundary("c")),
+            Energy(stored, on=box.interior),
+            Energy(lambda w, z, phi: -w.u(), on=box.face(x=1)),
+            Enforce(lambda w, z, phi: w.u(), on=box.face(x=0)),
+            Enforce(lambda w, z, phi: w.v(), on=box.face(y=0)),
+            Enforce(lambda w, z, phi: w.w(), on=box.face(z=0)),
         ],
         unknowns=("u", "v", "w"),
     )
     solution = pdecl.solve(problem, tolerance=1e-2, progress=False)
     assert solution.status == pdecl.Status.SOLVED
-    x = np.random.default_rng(0).uniform(size=(50, 3))
-    assert np.allclose(solution(x)["u"], x[:, 0], atol=1e-5)
-    assert np.allclose(solution(x)["v"], -nu * x[:, 1], atol=1e-5)
+    assert error(solution, lambda x, y, z: {"u": x, "v": -nu * y, "w": -nu * z}) < 1e-6
+
+
+def test_weights_on_parts_of_a_surface_of_triangles():
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
+    hull = scipy.spatial.ConvexHull(corners)
+    triangles = corners[hull.simplices]
+    crosses = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    turned = (crosses * hull.equations[:, :3]).sum(axis=1) < 0
+    triangles[turned] = triangles[turned][:, ::-1]
+    block = Facets(triangles).name("pulled", lambda x: x[:, 0] > 1 - 1e-9)
+    ring = edges(block, Mesh.uniform(np.zeros(3), np.ones(3), 2), 9, {"pulled"})
+    assert np.allclose(ring.normals, [1, 0, 0])
+    assert np.isclose(ring.weights.sum(), 1.0)
+    assert np.isclose(ring.weights @ (ring.coords[:, 1] ** 2 * ring.coords[:, 2]), 1 / 6)
 
 
 @pytest.mark.parametrize(

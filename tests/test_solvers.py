@@ -237,6 +237,27 @@ def test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size(size):
     assert relative(np.concatenate(found), wanted) < 1e-8
 
 
+def test_conjugate_gradients_go_on_to_the_last_digits():
+    """Many steps, in turns with measuring what is left; and from nothing, and from what is no number."""
+    H = matrix(40, 40, condition=1e3)
+    H = jnp.asarray(H @ H.T)
+    calls = []
+
+    def product(x, nothing):
+        calls.append(1)
+        return H @ x, nothing
+
+    none = jnp.zeros(0)
+    solve = lambda f: symmetric_solve(product, (f, none), lambda x, none: (x, none), 1e-12, 1000)[0]
+    f = jnp.asarray(np.random.default_rng(0).normal(size=40))
+    assert relative(H @ solve(f), f) < 1e-9
+    assert not solve(0 * f).any()
+    assert np.isnan(solve(f * jnp.nan)).any()
+    calls.clear()
+    jax.make_jaxpr(solve)(f)
+    assert len(calls) == 1  # it is most of the program
+
+
 @every_direct_solver
 def test_rank_deficient_rows_give_the_shortest_fit(name):
     solver, _ = SOLVERS[name]

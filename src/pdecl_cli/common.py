@@ -43,6 +43,9 @@ Nodes = Annotated[
     int | None, typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact.")
 ]
 TestCount = Annotated[int | None, typer.Option(min=1, help="Test φ, instead of all 50.")]
+Bound = Annotated[
+    bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
+]
 Cache = Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .common import (
+    Bound,
     Cache,
     Json,
     ModelName,
@@ -30,9 +31,7 @@ def evaluate(
     truth: Annotated[
         bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
     ] = False,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
-    ] = False,
+    bound: Bound = False,
     source: Annotated[
         Path | None,
         typer.Option("--from", help="φ and solutions of this file, instead of the test split."),

@@ -23,6 +23,7 @@ _SOFT = 1e-3
 # steps than these, and left where it takes many.
 _LARGE, _WIDE, _STEPS, _MANY_STEPS = 700, 50, 30, 100
 _ACCURACY = 1e-10
+SINGULAR = "the equations are singular: conditions repeat or contradict each other"
 
 
 class Failed(Exception):
@@ -164,9 +165,7 @@ def _sparse(A: Sparse) -> Both:
     try:
         factors = scipy.sparse.linalg.splu(A.tocsc())
     except RuntimeError as error:  # "Factor is exactly singular"
-        raise Singular(
-            "the equations are singular: conditions repeat or contradict each other"
-        ) from error
+        raise Singular(SINGULAR) from error
     return factors.solve, lambda x: factors.solve(x, "T")
 
 
@@ -182,9 +181,7 @@ def _dense(A: np.ndarray) -> Both:
         try:
             factors = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgWarning as error:
-            raise Singular(
-                "the equations are singular: conditions repeat or contradict each other"
-            ) from error
+            raise Singular(SINGULAR) from error
     solve = lambda r, trans=0: scipy.linalg.lu_solve(factors, r, trans, check_finite=False)
     return solve, lambda x: solve(x, 1)
 

@@ -229,7 +229,7 @@ def combine(
 
     # A chunk of points at a time, recomputed when differentiated: no array of n×N at any moment.
     at_point = jax.checkpoint(lambda x: derivatives(total, x, wanted))
-    jets = jax.lax.map(at_point, coords, batch_size=_CHUNK)
+    jets = in_chunks(at_point, coords, _CHUNK)
     return {(name, axes): jets[axes][name] for axes in wanted for name in unknowns}
 
 
@@ -247,6 +247,24 @@ def derivatives_of(
     fixed = offsets(basis, unknowns, coords, phi, wanted) or {}
     total = combine(basis, unknowns, shares, coords, phi, wanted)
     return {key: values + fixed.get(key, 0.0) for key, values in total.items()}
+
+
+def in_chunks(at_point: Callable[..., Any], coords: Float[Array, "n d"], most: int) -> Any:
+    """A function of one point at all points, no more than so many at a time.
+
+    All chunks are of one size, the last one filled up: a rest by itself (the `batch_size` of
+    `jax.lax.map`) would put the function into the program twice, and it is most of what is compiled.
+    """
+    n, together = len(coords), jax.vmap(at_point)
+    chunks = -(-n // most)
+    if chunks <= 1:
+        return together(coords)
+    size = -(-n // chunks)
+    filled = jnp.concatenate(
+        [coords, jnp.broadcast_to(coords[-1], (chunks * size - n, coords.shape[1]))]
+    )
+    found = jax.lax.map(together, filled.reshape(chunks, size, -1))
+    return jax.tree.map(lambda values: values.reshape(chunks * size, *values.shape[2:])[:n], found)
 
 
 def offsets(

@@ -43,6 +43,7 @@ MARKEDLY = 3.0
 _FEWEST = 400
 # φ solved for together times unknowns times functions squared: a GB for rows and what is made of them.
 _HELD = 2**24
+_TOGETHER = 10  # φ at a time: as many as an evaluation takes, so that its programs serve here too
 
 
 class Estimator(eqx.Module):
@@ -132,7 +133,8 @@ def calibrate(
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Values and residuals, of as many φ at a time as there is room for their rows."""
         look = lambda solution: (_side_by_side(solution(at)), solution.residual_at(points))
-        together = max(1, _HELD // (len(problem.unknowns) * size**2))
+        room = _HELD // (len(problem.unknowns) * size**2)
+        together = max(1, min(room, _TOGETHER))
         return in_parts(lambda phis: look(answer(phis)), phis, together)
 
     values, residuals = measured(answer or in_basis(basis), size)

@@ -41,7 +41,7 @@ def as_batch_like(phi: Phi, like: PyTree, alone: str) -> Any:
     built = jax.tree.structure(like)
     if jax.tree_util.treedef_is_leaf(built):
         given = [phi]
-    elif _built(phi) != built:
+    elif jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list)) != built:
         found = ", ".join(map(str, phi)) if isinstance(phi, Mapping) else type(phi).__name__
         raise ValueError(f"φ is made of {', '.join(names)}; found {found}")
     else:
@@ -86,8 +86,3 @@ def require_positive_fields(family: object, *fields: str) -> None:
         value = getattr(family, field)
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{type(family).__name__}: {field} must be positive, got {value!r}")
-
-
-def _built(phi: Phi) -> Any:
-    """The structure of φ, where lists stand for arrays."""
-    return jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list))

@@ -72,10 +72,12 @@ def evaluate(
 ) -> tuple[Evaluation, Any]:
     """The evaluation on a dataset, with a `bound` of each error if asked for, and the solutions on its
     grid."""
-    together = min(trained.family.evaluate_batch, data.count)
+    # Two batches of one size at least: the first compiles, and what the others take is the time.
+    together = min(trained.family.evaluate_batch, -(-data.count // 2))
     fields, residuals, codes, seconds, bounds = [], [], [], [], []
     for start in range(0, data.count, together):
-        phi = phis.take(data.phi, slice(start, start + together))
+        numbers = np.minimum(np.arange(start, start + together), data.count - 1)
+        phi = phis.take(data.phi, numbers)
         solution, field, taken = _timed(trained, phi)
         seconds.append(taken)
         fields.append(field)
@@ -84,20 +86,18 @@ def evaluate(
         if bound:
             bounds.append(trained.bound(solution, throw=False))
         if progress is not None:
-            progress(phis.count(phi))
-    # The first batch compiled, and so did a smaller last one; without others the first is solved again.
-    warm = seconds[1 : data.count // together] or [
-        _timed(trained, phis.take(data.phi, slice(0, together)))[2]
-    ]
-    answers, inside = phis.joined(fields), inside_fields(trained, data.phi)
+            progress(min(together, data.count - start))
+    warm = seconds[1:] or [_timed(trained, data.phi)[2]]
+    whole = lambda parts: phis.take(phis.joined(parts), slice(0, data.count))  # without what fills it up
+    answers, inside = whole(fields), inside_fields(trained, data.phi)
     evaluation = Evaluation(
         errors=_distances(answers, data.solution, inside),
-        residuals=np.concatenate(residuals),
+        residuals=whole(residuals),
         beside={name: _distances(answers, other, inside) for name, other in data.companions.items()},
-        statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
+        statuses=dict(Counter(Status(int(code)).name for code in whole(codes))),
         seconds=float(np.median(warm)),
         reference=data.reference,
-        bounds=phis.joined(bounds) if bounds else None,
+        bounds=whole(bounds) if bounds else None,
     )
     return evaluation, answers
 

@@ -4,13 +4,16 @@ All but the family is numbers, words and tuples, so that it goes into a file's h
 without running anything; of the family its name goes along, and what it stated (`family/identity.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache, partial
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import jax.random as jr
-import optax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .. import solvers
@@ -24,6 +27,9 @@ from ..train.loss import METHODS
 from . import SPLITS, Family, Network, Training, named, names, stated
 from .phi import joined
 from .registry import resolve
+
+if TYPE_CHECKING:
+    import optax
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,26 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     return basis if nodes is None else networks.Thinned(basis, nodes)
 
 
+def basis_like(experiment: Experiment) -> Any:
+    """The network with zeros for its arrays, to be filled from a file: nothing is drawn, or compiled."""
+    problem_of(experiment)  # what is made once is made of numbers, before anything is traced
+    if experiment.network.creased:
+        _front(family_of(experiment))
+    rest = []
+
+    def arrays(key: PRNGKeyArray) -> Any:
+        traced, other = eqx.partition(basis_of(experiment, key), eqx.is_array)
+        rest.append(other)
+        return traced
+
+    try:
+        shapes = jax.eval_shape(arrays, jr.key(0))
+    except jax.errors.ConcretizationTypeError:  # a family's own network looks at its numbers
+        return basis_of(experiment, jr.key(0))
+    zeros = lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype))
+    return eqx.combine(jax.tree.map(zeros, shapes), rest[0])
+
+
 def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
     """An FNO, or products of its channels with the polynomials up to the option `degree`."""
     options = dict(network.options)
@@ -216,23 +242,36 @@ def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
     )
 
 
-def optimiser_of(training: Training) -> optax.GradientTransformation:
+def optimiser_of(training: Training) -> "optax.GradientTransformation":
     """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine, or goes
     down a staircase from the first step on."""
-    adaptive = _OPTIMISERS[training.optimiser](_rate(training))
+    import optax  # only training needs it
+
+    top, steps = training.rate, training.steps
+    if training.decay is not None:
+        factor, every = training.decay
+        rate = optax.exponential_decay(top, every, factor, staircase=True)
+    else:
+        warmup = min(training.warmup, steps // 10)
+        last = max(steps, warmup + 1)
+        rate = optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
+    adaptive = _OPTIMISERS[training.optimiser](rate)
     if training.clip is None:
         return adaptive
     return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
 
 
-def _rate(training: Training) -> optax.Schedule:
-    top = training.rate
-    if training.decay is not None:
-        factor, every = training.decay
-        return optax.exponential_decay(top, every, factor, staircase=True)
-    warmup = min(training.warmup, training.steps // 10)
-    last = max(training.steps, warmup + 1)
-    return optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
+def _adam(rate: "optax.Schedule") -> "optax.GradientTransformation":
+    import optax
+
+    return optax.adam(rate)
+
+
+def _muon(rate: "optax.Schedule") -> "optax.GradientTransformation":
+    """With steps as long as Adam's, so that one rate suits both; what is no matrix is left to Adam."""
+    import optax
+
+    return optax.contrib.muon(rate, consistent_rms=0.2)
 
 
 def training_phis(experiment: Experiment) -> Any:
@@ -279,8 +318,10 @@ _NETWORKS: dict[str, Any] = {
     for kind in (networks.MLP, networks.DeepONet, networks.GatedDeepONet, networks.Modulated)
 }
 _NETWORKS["Modes"] = networks.Modes.zeros
-# Muon's steps are as long as Adam's, so that one rate suits both; what is no matrix is left to Adam.
-_OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
+_OPTIMISERS: dict[str, Callable[["optax.Schedule"], "optax.GradientTransformation"]] = {
+    "adam": _adam,
+    "muon": _muon,
+}
 _SOLVERS = {
     kind.__name__: kind
     for kind in (solvers.Cholesky, solvers.QR, solvers.CG, solvers.GMRES, solvers.LSMR)

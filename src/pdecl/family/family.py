@@ -296,11 +296,22 @@ def squares_on(
     solution: Solution, problem: Problem, sets: tuple[Points, ...], names: Sequence[str]
 ) -> np.ndarray:
     """For each φ of a batch the sum of squares over points of the named conditions of a problem."""
-    given = Given.of(problem, solution.basis, solution.points)
-    residuals = replace(solution, given=given).residual_at(sets)
-    places = dict(zip(problem.names(), problem.places, strict=True))
-    squares = [np.asarray(residuals[name]) ** 2 * len(sets[places[name]]) for name in names]
-    return np.sum(squares, axis=0) if squares else np.full(len(solution.weights), np.nan)
+    chosen = [index for index, name in enumerate(problem.names()) if name in names]
+    if not chosen:
+        return np.full(len(solution.weights), np.nan)
+    # Nothing is evaluated for the others.
+    alone = Problem(
+        problem.domain, [problem.conditions[index] for index in chosen], None, problem.unknowns
+    )
+    points: dict[int, Points] = {}
+    for place, index in zip(alone.places, chosen, strict=True):
+        points.setdefault(place, sets[problem.places[index]])
+    given = Given.of(alone, solution.basis, solution.points)
+    asked = tuple(points[place] for place in sorted(points))
+    residuals = replace(solution, given=given).residual_at(asked)
+    named = zip(alone.names(), alone.places, strict=True)
+    squares = [np.asarray(residuals[name]) ** 2 * len(points[place]) for name, place in named]
+    return np.asarray(np.sum(squares, axis=0))
 
 
 @lru_cache(maxsize=8)

@@ -31,7 +31,7 @@ from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
 from .bound import bound
 from .distance import distance_from
-from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
+from .experiment import Experiment, basis_like, family_of, from_dict, problem_of, solver_of
 from .identity import differences, identity, of_run
 from .model import LayerQuery, Model
 from .nodes import inside_of
@@ -232,7 +232,7 @@ def load(name: str | os.PathLike[str], problem: Family | str | None = None) -> T
             "pdecl.load(path, basis=network)."
         )
     experiment = experiment_in(recipe, path, problem)
-    return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))
+    return Trained(experiment, storage.load_into(basis_like(experiment), path))
 
 
 def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str | None) -> Experiment:

@@ -139,7 +139,7 @@ def tables(
         of = lambda axes: {name: found[name, axes][0] for name in unknowns}
         return {axes: core.form.tables(of(axes), core.plan) for axes in wanted}
 
-    return jax.lax.map(at_point, at, batch_size=2048)
+    return bases.in_chunks(at_point, at, 2048)
 
 
 @eqx.filter_jit

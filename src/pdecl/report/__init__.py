@@ -20,7 +20,7 @@ from ..support.files import write_arrays, write_json, write_text
 from ..support.progress import counting_bar
 from . import curves, fields, front, learned, words
 from . import studies as computing
-from .page import Exhibit, Section, Table, page
+from .page import Exhibit, Missing, Section, Table, page
 from .results import RACE, collect, overview, plain, race_lines
 from .runs import Run
 from .studies import Effort
@@ -63,17 +63,23 @@ def write(
     gathered: Gathered = [*zip(runs, own, strict=True), *((None, result) for result in beside)]
     results = [*own, *beside]
     written, pictures, sections, missing = [], {}, [], []
-    plan = [(_front_section(own, kept), [_front(runs)]), *_planned(gathered, effort)]
+    plan: list[tuple[Section, list[Maker]]] = [
+        (_front_section(own, kept), [(lambda: front.gallery(runs), [])]),
+        *_planned(gathered, effort),
+    ]
     with drawing(), counting_bar("drawing the report", None, progress) as tell:
         for section, makers in plan:
             missing += [f"{section.title}. {reason}" for reason in section.missing]
             exhibits = []
-            for make in makers:
+            for make, shown in makers:
                 try:
                     exhibit = make()
-                except _Missing as reason:
+                except Missing as reason:
                     missing.append(f"{section.title}. {reason}")
                     continue
+                if shown:
+                    caption = f"{exhibit.caption} Shown: {'; '.join(shown)}."
+                    exhibit = replace(exhibit, caption=caption)
                 written += _write_exhibit(folder, exhibit)
                 pictures[exhibit.name] = (folder / f"{exhibit.name}.png").read_bytes()
                 exhibits.append(replace(exhibit, figure=None, data={}))  # written; its memory can go
@@ -90,12 +96,9 @@ def write(
     return index
 
 
-class _Missing(Exception):
-    """Why a figure is not there."""
-
-
 Gathered = Sequence[tuple[Run | None, Result]]
-Maker = Callable[[], Exhibit]
+# What makes a figure, or raises `Missing`, and the runs that its caption says are shown.
+Maker = tuple[Callable[[], Exhibit], Sequence[str]]
 
 
 def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Section, list[Maker]]]:
@@ -135,74 +138,48 @@ def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort |
         for method, pairs in by_method.items()
         if firsts[method]
     ]
-    makers = [
-        *[
-            _maker(
-                partial(fields.heat_maps, name, unknown, firsts["hard"], firsts["soft"]),
-                shown_firsts,
-                "Heat maps: none of these runs was evaluated; see `pdecl evaluate`.",
-            )
-            for unknown in family.unknowns
-        ],
-        _maker(
-            lambda: curves.learning_curves(name, problem, results),
-            shown,
-            "Curves: no metrics on unseen φ were taken while these runs trained.",
-        ),
-        _maker(
-            lambda: curves.error_boxes(name, problem, results),
-            shown,
-            "Box plots: none of these runs was evaluated; see `pdecl evaluate`.",
-        ),
+    makers: list[Maker] = [
+        (partial(fields.heat_maps, name, unknown, hard, firsts["soft"]), shown_firsts)
+        for unknown in family.unknowns
     ]
+    makers.append((lambda: curves.learning_curves(name, problem, results), shown))
+    makers.append((lambda: curves.error_boxes(name, problem, results), shown))
     if effort is None or hard is None:
         return makers
-    one = [words.about(results["hard"][:1])]
+    first_hard = [words.about(results["hard"][:1])]
     if family.exact is not None and len(family.solution_dims) == 2 and len(family.unknowns) == 1:
         used = lambda: learned.used_histogram(name, computing.used_points(hard, effort))
-        makers.append(_maker(used, one))
-    makers.append(_maker(lambda: _interpolation(name, hard, effort), one))
-    makers.append(_maker(lambda: _trade_off(name, hard, effort), one))
+        makers.append((used, first_hard))
+    makers.append((lambda: _interpolation(name, hard, effort), first_hard))
+    makers.append((lambda: _trade_off(name, hard, effort), first_hard))
     return makers
-
-
-def _maker(make: Callable[[], Exhibit | None], shown: Sequence[str], otherwise: str = "") -> Maker:
-    """Makes a figure whose caption says what was run, or says why there is none."""
-
-    def made() -> Exhibit:
-        exhibit = make()
-        if exhibit is None:
-            raise _Missing(otherwise)
-        return replace(exhibit, caption=f"{exhibit.caption} Shown: {'; '.join(shown)}.")
-
-    return made
 
 
 def _interpolation(name: str, hard: Run, effort: Effort) -> Exhibit:
     family = hard.experiment.family
     if family.on_grid:
-        raise _Missing(
+        raise Missing(
             "Interpolation: these functions are given on the grid of φ and are bilinear between its "
             "nodes, so there is no finer answer of the basis to compare cubic interpolation with."
         )
     if family.exact is None or len(family.solution_dims) != 2 or len(family.unknowns) > 1:
-        raise _Missing(
+        raise Missing(
             "Interpolation: this is drawn for one unknown over two coordinates whose exact solution is "
             "given with the problem."
         )
     try:
         return learned.interpolation_chart(name, computing.interpolation(hard, effort))
     except ValueError as error:
-        raise _Missing(
+        raise Missing(
             f"Interpolation: there is nothing exact to compare with on finer grids ({error})"
         ) from error
 
 
 def _trade_off(name: str, hard: Run, effort: Effort) -> Exhibit:
     if len(hard.experiment.family.unknowns) > 1:
-        raise _Missing("Trade-off: this is drawn for problems with one unknown.")
+        raise Missing("Trade-off: this is drawn for problems with one unknown.")
     if hard.experiment.family.on_grid and "target" not in hard.fields:
-        raise _Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
+        raise Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
     return learned.trade_off_chart(name, computing.trade_off(hard, effort))
 
 
@@ -217,16 +194,6 @@ def _front_section(own: Sequence[Result], kept: Sequence[Result]) -> Section:
     return Section(
         "front", f"pdecl: {names}", [sentence] * bool(sentence), tables=[table] * bool(table.rows)
     )
-
-
-def _front(runs: Sequence[Run]) -> Maker:
-    def made() -> Exhibit:
-        exhibit = front.gallery(runs)
-        if exhibit is None:
-            raise _Missing("Solutions: none of these runs was evaluated; see `pdecl evaluate`.")
-        return exhibit
-
-    return made
 
 
 def _tables_section(found: Sequence[Result]) -> tuple[Section, list[str]]:

@@ -8,7 +8,7 @@ import numpy as np
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
 from .fields import view_of
-from .page import Exhibit, Table
+from .page import Exhibit, Missing, Table
 from .pictures import difference_limits, images
 from .runs import Run
 from .summary import Result, problems, select
@@ -52,7 +52,7 @@ def errors(results: Sequence[Result], kept: Sequence[Result]) -> Table:
     return Table(caption, head, [line for line in lines if line])
 
 
-def gallery(runs: Sequence[Run]) -> Exhibit | None:
+def gallery(runs: Sequence[Run]) -> Exhibit:
     """A column for each problem: u for one unseen φ, and its difference from the reference."""
     shown: dict[str, tuple[Run, dict[str, np.ndarray]]] = {}
     for run in runs:
@@ -62,7 +62,7 @@ def gallery(runs: Sequence[Run]) -> Exhibit | None:
             shown.setdefault(run.experiment.problem, (run, fields))
     columns = [(run, fields) for run, fields in shown.values()][:_COLUMNS]
     if not columns:
-        return None
+        raise Missing("Solutions: none of these runs was evaluated; see `pdecl evaluate`.")
     figure = new_figure(3.1 * max(len(columns), 2), 5.0)
     axes = figure.subplots(2, len(columns), squeeze=False)
     data: dict[str, Any] = {}

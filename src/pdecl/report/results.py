@@ -169,8 +169,8 @@ def overview(problem: str, table: Sequence[Row]) -> tuple[list[str], list[list[s
 def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
     plan, paper = row.experiment, words.reported(problem, row.experiment["method"])
     cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
-    cells += [words.points(row.results[0]), words.steps(row.steps), words.spread(row.seconds)]
-    cells += [words.spread(row.steps_per_second)]
+    cells += [words.points(row.results[0]), words.steps(row.over_seeds("history", "steps"))]
+    cells += [words.spread(row.over_seeds("history", name)) for name in ("seconds", "steps_per_second")]
     published = f"{words.percent(paper.error)} ± {words.percent(paper.deviation, 2)}" if paper else "–"
     residual = words.short(paper.residual) if paper and paper.residual is not None else "–"
     seeds, device = ", ".join(map(str, row.seeds)), row.device
@@ -182,14 +182,15 @@ def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
         published,
     ]
     cells += [_beside(row, name) if name in row.companions else "–" for name in companions]
-    cells += [words.spread(row.residual), residual, words.spread(row.seconds_per_phi), str(row.tested)]
-    return [*cells, seeds, device]
+    left, each = (row.over_seeds("evaluation", name) for name in ("residual_loss", "seconds_per_phi"))
+    tested = str(int(row.results[0]["evaluation"]["error"]["count"]))
+    return [*cells, words.spread(left), residual, words.spread(each), tested, seeds, device]
 
 
 def _beside(row: Row, name: str) -> str:
     """The error against another solution, and of which seeds if not of all."""
     measured = row.beside(name)
-    text = words.spread(measured.over_seeds("beside", name, "mean"), words.percent)
+    text = words.spread(measured.over_seeds("evaluation", "beside", name, "mean"), words.percent)
     if measured.seeds == row.seeds:
         return text
     return f"{text} (seed {', '.join(map(str, measured.seeds))})"
@@ -207,7 +208,8 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
         if ratio > 1 and (errors := row.last_half):
             halfway, at_end = map(words.percent, errors)
-            text += f"; over the last half of {words.steps(row.steps)} steps it went from {halfway} to "
+            steps = words.steps(row.over_seeds("history", "steps"))
+            text += f"; over the last half of {steps} steps it went from {halfway} to "
             text += f"{at_end}, on the φ that training monitored"
         if failures := row.failures():
             counts = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))

@@ -125,6 +125,7 @@ def train(
     progress: bool = True,
     word: str | None = None,
     seconds: float | None = None,
+    bound: bool = False,
 ) -> Run:
     """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
 
@@ -132,6 +133,7 @@ def train(
     - `seconds`: ends the training after this many, if its steps are not done before.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     - `word`: what the user called the problem, a file say, so that the run finds it again.
+    - `bound`: whether the evaluation says too what is known of each error without a reference.
 
     The φ of a batch are split over all devices. Where several processes train together all of them call
     this, and the first one writes.
@@ -170,12 +172,20 @@ def train(
         devices=devices if len(devices) > 1 else None,
     )
     trained = Trained(experiment, basis)
-    by_first(lambda: _finish(trained, history, folder, data, log, progress), "evaluates the network")
+    by_first(
+        lambda: _finish(trained, history, folder, data, log, progress, bound), "evaluates the network"
+    )
     return read(folder, experiment.family)
 
 
 def _finish(
-    trained: Trained, history: History, folder: Path, data: Dataset, log: "_Log", progress: bool
+    trained: Trained,
+    history: History,
+    folder: Path,
+    data: Dataset,
+    log: "_Log",
+    progress: bool,
+    bound: bool,
 ) -> None:
     log(
         f"trained {len(history.loss)} steps in {history.seconds[-1]:.1f} s, "
@@ -183,7 +193,7 @@ def _finish(
     )
     trained.save(folder / "model.safetensors")
     history.save(folder / "history.json")
-    evaluation = assess(trained, folder, data, progress)
+    evaluation = assess(trained, folder, data, progress, bound)
     log("evaluated")
     trained.save(folder / "model.safetensors", about=errors_of(evaluation))
     shutil.rmtree(folder / "checkpoints")
@@ -212,6 +222,7 @@ def train_reduced(
     count: int | None = None,
     progress: bool = True,
     word: str | None = None,
+    bound: bool = False,
 ) -> Run:
     """Trains a family without a network into a folder, and evaluates it there."""
     folder = Path(folder)
@@ -221,7 +232,7 @@ def train_reduced(
     data = standard_data(reduced.experiment, cache, count, progress)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:  # no half of a run is in the way
-        keep(reduced, Path(temporary) / folder.name, data, progress, word)
+        keep(reduced, Path(temporary) / folder.name, data, progress, word, bound=bound)
         os.replace(Path(temporary) / folder.name, folder)
     return read(folder, family)
 

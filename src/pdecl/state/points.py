@@ -101,7 +101,10 @@ class Points(Summarised, eqx.Module):
         for name, values in given.items():
             if is_concrete(values) and not np.all(np.isfinite(values)):
                 raise ValueError(f"Points: {name} has entries that are NaN or infinite.")
-        if is_concrete(self.weights) and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):
+        if not is_concrete(self.weights):
+            return
+        weights = np.asarray(self.weights)
+        if not (np.all(weights >= 0) and np.any(weights > 0)):
             raise ValueError("Points: weights must not be negative, nor all zero.")
 
     def __len__(self) -> int:

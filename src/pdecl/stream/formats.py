@@ -131,6 +131,11 @@ class Arrays:
         )
 
 
+# Arrays of HDF5 with a number for each batch; and what netCDF calls a dimension that has no coordinates.
+_OF_BLOCKS = ("checksum", "block")
+_DIMENSION_ALONE = "This is a netCDF dimension but not a netCDF variable."
+
+
 class Hdf5(Arrays):
     def __init__(self, path: Path, write: bool):
         import h5py
@@ -156,7 +161,7 @@ class Hdf5(Arrays):
         def column(name: str, dtype: str, axes: tuple[str, ...], fill: Any, length: int) -> Any:
             shape = (length, *(len(layout.axes[axis]) for axis in axes))
             kind = h5py.string_dtype("utf-8", MESSAGE) if dtype == "text" else dtype
-            rows = batch if name != "checksum" else 1024
+            rows = batch if name not in _OF_BLOCKS else 1024
             rows = rows if count is None else max(1, min(rows, length))
             options = _PACKED if compressed else {"dcpl": _in_place(fill)}
             if compressed or count is None:
@@ -166,7 +171,11 @@ class Hdf5(Arrays):
             item = file.create_dataset(name, shape, kind, fillvalue=fill, **options)
             if name == "sample":
                 item.make_scale(name)
-            elif name != "checksum":
+            elif name == "block":
+                item.make_scale(_DIMENSION_ALONE)
+            elif name == "checksum":
+                item.dims[0].attach_scale(column("block", "u1", (), 0, length))
+            else:
                 for place, axis in enumerate(("sample", *axes)):
                     item.dims[place].attach_scale(file[axis])
             return item
@@ -203,7 +212,7 @@ class Hdf5(Arrays):
         for name, item in self.file.items():
             if item.maxshape and item.maxshape[0] is None:
                 old = len(item)
-                item.resize(blocks if name == "checksum" else samples, axis=0)
+                item.resize(blocks if name in _OF_BLOCKS else samples, axis=0)
                 if name == "sample" and samples > old:
                     item[old:] = np.arange(old, samples)
         self.file.flush()

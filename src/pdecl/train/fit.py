@@ -4,14 +4,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
@@ -50,6 +49,9 @@ from . import loss as losses
 from .checkpoint import Checkpoints, NoCheckpoints
 from .history import History, metric_steps
 
+if TYPE_CHECKING:
+    import optax
+
 Metrics = Callable[[Any], Mapping[str, float]]
 
 
@@ -73,7 +75,7 @@ class TrainingError(SolveError):
 def fit(
     problem: Problem,
     basis: Any,
-    optimiser: optax.GradientTransformation,
+    optimiser: "optax.GradientTransformation",
     *,
     steps: int,
     key: PRNGKeyArray,
@@ -308,7 +310,7 @@ class _Report(eqx.Module):
 
 def make_step(
     rest: PyTree,
-    optimiser: optax.GradientTransformation,
+    optimiser: "optax.GradientTransformation",
     solver: GaussNewton,
     method: str,
     batch: int,

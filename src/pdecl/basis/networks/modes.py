@@ -12,7 +12,7 @@ from ...state.jet import Axes
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary
 from ...support.types import Phi
-from ..basis import Basis
+from ..basis import Basis, in_chunks
 
 _AT_ONCE = 256  # points
 
@@ -64,7 +64,7 @@ class Modes(Summarised, Basis):
 
     def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         at = lambda x: {axes: self._at(x, axes) for axes in wanted}
-        at_points = jax.lax.map(at, coords, batch_size=_AT_ONCE)
+        at_points = in_chunks(at, coords, _AT_ONCE)
         alone = len(self.coefficients) == 1
         return {axes: next(iter(out.values())) if alone else out for axes, out in at_points.items()}
 

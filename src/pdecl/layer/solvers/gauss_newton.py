@@ -1,5 +1,6 @@
 """Gauss–Newton with Levenberg–Marquardt damping, for rows that are not affine in u."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -111,10 +112,11 @@ def search(
 
     def advance(state: _State) -> _State:
         model = linearise(system, state.weights)
-        step, multipliers = _step(model, ridge, state, linear)
+        inverse = preconditioner(model, ridge, state.damping, linear)
+        step, multipliers = _step(model, ridge, state, inverse)
 
         def improved(step: Array, multipliers: Array) -> tuple[Array, Array]:
-            better, balance = _newton_step(system, model, ridge, state, multipliers, linear, curved)
+            better, balance = _newton_step(system, model, ridge, state, multipliers, inverse, curved)
             penalty = jnp.maximum(state.penalty, 2 * jnp.linalg.norm(balance))
             serves = merit(state.weights + better, penalty) < merit(state.weights + step, penalty)
             return jnp.where(serves, better, step), jnp.where(serves, balance, multipliers)
@@ -221,12 +223,9 @@ def _columns(model: QuadraticModel, ridge: Array) -> Float[Array, " N"]:
     return jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
 
 
-def _step(
-    model: QuadraticModel, ridge: Array, state: _State, linear: LinearSolver
-) -> tuple[Array, Array]:
+def _step(model: QuadraticModel, ridge: Array, state: _State, inverse: Callable) -> tuple[Array, Array]:
     """The step and the new multipliers."""
     slope = model.slope() + ridge * state.weights
-    inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
         return inverse(-slope, model.c)
     p, change = inverse(-slope - transposed(model.C, state.multipliers), -model.c)
@@ -239,7 +238,7 @@ def _newton_step(
     ridge: Array,
     state: _State,
     multipliers: Array,
-    linear: LinearSolver,
+    inverse: Callable,
     curved: bool,
 ) -> tuple[Array, Array]:
     """The same with the exact second derivative of the Lagrangian, for the multipliers of that step.
@@ -249,7 +248,6 @@ def _newton_step(
     """
     at = state.weights, multipliers
     damping = state.damping * _columns(model, ridge) ** 2
-    inverse = preconditioner(model, ridge, state.damping, linear)
 
     def product(p: Array, change: Array) -> tuple[Array, Array]:
         f, g = jax.jvp(lambda z: stationarity(system, ridge, z), (at,), ((p, change),))[1]

@@ -34,12 +34,13 @@ def convection_bound(solution: Solution, cells: int = 24) -> ErrorBound:
     """The bound for a batch, by the nested rules on `cells` cells along x and t."""
     rule = lobatto(cells)
     mesh = on_mesh(solution, (rule.nodes, rule.nodes), {(), (0,), (1,)})
-    fine, coarse = (
-        jax.vmap(lambda beta, v, v_x, v_t, f=f: _one(beta, v, v_x, v_t, rule, f))(
-            solution.phi, mesh[()], mesh[0,], mesh[1,]
-        )
-        for f in (True, False)
-    )
+    rules = np.stack([rule.fine, rule.coarse]), np.stack([CELL_FINE, CELL_COARSE])
+
+    def by_both(beta: Array, v: Array, v_x: Array, v_t: Array) -> dict[str, Array]:
+        return jax.vmap(lambda weights, cell: _one(beta, v, v_x, v_t, rule, weights, cell))(*rules)
+
+    both = jax.vmap(by_both)(solution.phi, mesh[()], mesh[0,], mesh[1,])
+    fine, coarse = (jax.tree.map(lambda found, k=k: found[:, k], both) for k in (0, 1))
     missed = jnp.abs(fine["bound"] - coarse["bound"])
     parts = {name: fine[name] for name in ("initial", "inflow", "residual")}
     return assemble(fine["bound"] + missed, fine["size"], parts | {"quadrature": missed}, NORM)
@@ -51,11 +52,11 @@ def _one(
     v_x: Float[Array, "x t"],
     v_t: Float[Array, "x t"],
     rule: Lobatto,
-    fine: bool,
+    weights: Float[Array, " nodes"],
+    in_cell: Float[Array, " nodes_of_a_cell"],
 ) -> dict[str, Float[Array, ""]]:
     nodes, ends = rule.nodes, np.arange(rule.cells + 1) / rule.cells
-    weights = rule.fine if fine else rule.coarse
-    cell = (CELL_FINE if fine else CELL_COARSE) / rule.cells
+    cell = in_cell / rule.cells
     here = speed(beta, jnp.asarray(nodes))
     # T at the ends of the cells, and the integrals of squares up to there.
     up_to = lambda f: _sums(by_cell(f / here) @ cell)

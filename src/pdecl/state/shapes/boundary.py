@@ -60,7 +60,7 @@ class Boundary:
     def pool(self, count: int, names: Sequence[str] = ()) -> Pool:
         """Points on the parts of these names (all if there are none)."""
         wanted = [i for i, own in enumerate(self.names) if not names or set(names) & set(own)]
-        sizes = self._sizes if self.shape.dim == 2 else self._sizes_by_points
+        sizes = self.shape._cached("sizes", self._measured)
         shares = np.maximum(sizes[wanted], sizes[wanted].sum() / (4 * len(wanted)))
         numbers = apportion(shares, max(count, len(wanted)))
         make = _on_curve if self.shape.dim == 2 else self._on_patch
@@ -71,15 +71,9 @@ class Boundary:
             parts.append((x, normal, weights, share / sizes[i] * even, np.full(len(x), i), order))
         return Pool(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    @property
-    def _sizes(self) -> np.ndarray:
-        return np.asarray([_length(piece) for piece in self.pieces])
-
-    @property
-    def _sizes_by_points(self) -> np.ndarray:
-        return self.shape._cached("sizes", self._measured)
-
     def _measured(self) -> np.ndarray:
+        if self.shape.dim == 2:
+            return np.asarray([_length(piece) for piece in self.pieces])
         return np.asarray([self._on_patch(piece, 4000)[2].sum() for piece in self.pieces])
 
     def _on_patch(self, piece: Piece, count: int) -> tuple:

@@ -149,7 +149,7 @@ FILES = (
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.
 # A process can also stand still, and is stopped by the clock.
 CPU_SECONDS, WALL_SECONDS = 150, 900
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ class Failed(Exception):
 class Singular(Failed):
     """Its linear equations have no solution, or many."""
 
+    def __init__(
+        self, why: str = "the equations are singular: conditions repeat or contradict each other"
+    ):
+        super().__init__(why)
+
 
 class Inverse:
     """The solve with Σ_a (D/h)^a ⊗ A_a, the matrices A_a in space alone.
@@ -164,9 +169,7 @@ def _sparse(A: Sparse) -> Both:
     try:
         factors = scipy.sparse.linalg.splu(A.tocsc())
     except RuntimeError as error:  # "Factor is exactly singular"
-        raise Singular(
-            "the equations are singular: conditions repeat or contradict each other"
-        ) from error
+        raise Singular() from error
     return factors.solve, lambda x: factors.solve(x, "T")
 
 
@@ -182,9 +185,7 @@ def _dense(A: np.ndarray) -> Both:
         try:
             factors = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgWarning as error:
-            raise Singular(
-                "the equations are singular: conditions repeat or contradict each other"
-            ) from error
+            raise Singular() from error
     solve = lambda r, trans=0: scipy.linalg.lu_solve(factors, r, trans, check_finite=False)
     return solve, lambda x: solve(x, 1)
 
@@ -196,6 +197,9 @@ def _least_squares(A: Sparse) -> Both:
     norms = np.where(norms > 0, norms, 1.0)
     A = A @ scipy.sparse.diags(1 / norms)
     rows, columns = A.shape
+    # SuperLU would find out too, but writes lines of LAPACK's about it before.
+    if scipy.sparse.csgraph.structural_rank(A) < columns:
+        raise Singular()
     solve, back = _sparse(
         scipy.sparse.bmat([[_SOFT * scipy.sparse.identity(rows), A], [A.conj().T, None]], format="csr")
     )

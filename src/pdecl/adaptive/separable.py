@@ -64,7 +64,7 @@ class Separable:
         spread = reduce(np.add.outer, [values for values, _, _ in self.lines])
         divisor = spread + sum(term.slope * shift**term.march for term in self.alone)
         if not np.abs(divisor).min() > _SINGULAR * np.abs(divisor).max():
-            raise Singular("the equations are singular: conditions repeat or contradict each other")
+            raise Singular()
         into, out_of = [q for _, _, q in self.lines], [p for _, p, _ in self.lines]
         turned = lambda matrices: [matrix.T for matrix in matrices]
         slopes = [(term.slope * shift**term.march, term.tables) for term in self.alone + self.steep]

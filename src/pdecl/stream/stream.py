@@ -95,7 +95,7 @@ def ask(
         query = at_points(problem, family, points, derivatives)
     else:
         query = on_grid(problem, family, grid, shape, derivatives)
-    return reducing(query, reduce, dtype) if reduce else with_dtype(query, dtype)
+    return with_dtype(query, dtype) if reduce == () or reduce == [] else reducing(query, reduce, dtype)
 
 
 def solve_stream(

@@ -27,7 +27,7 @@ class Ball(Primitive):
         self.exact = float(sphere_area(self.dim) / self.dim * _known(radius) ** self.dim)
 
     def __repr__(self) -> str:
-        return f"Ball({_short(self.centre)}, {_short(self.radius)})"
+        return f"{type(self).__name__}({_short(self.centre)}, {_short(self.radius)})"
 
     def distance(self, points: Any) -> Any:
         return _norm(points - self.centre) - self.radius
@@ -57,7 +57,16 @@ class Ball(Primitive):
         return [Patch(at)]
 
 
-Disk = Ball
+class Disk(Ball):
+    """A ball in the plane."""
+
+    def __init__(self, centre: Vector, radius: Any, part: str | None = None):
+        super().__init__(centre, radius, part)
+        if self.dim != 2:
+            raise ValueError(
+                f"Disk: `centre` must be two numbers; found {self.dim}: "
+                f"in {self.dim} dimensions write Ball."
+            )
 
 
 class Ellipse(Primitive):

@@ -22,8 +22,9 @@ from .batching import whole
 from .residual import relative_residuals, unseen
 from .system import build
 
-# The relative residual above which a condition does not hold.
-RESIDUAL_LIMIT = 0.03
+# The relative residual above which a condition does not hold, and how many times as large an error the
+# residuals may leave room for.
+RESIDUAL_LIMIT, ROOM = 0.03, 10
 
 
 class _Shared:
@@ -94,6 +95,9 @@ class Solution(Shown, eqx.Module):
     - `relative_residual`: for each `Fit` and `Enforce` condition the root mean square of its equation
       over that of the size of its terms, on other points than those: 1e-3 says that the condition
       holds to three digits. An energy has none.
+    - `room`: the relative error that these residuals leave room for: the largest change of u within its
+      functions that changes no condition by more than what is left of it. Zero where that cannot be
+      large, None where it was not asked.
     """
 
     given: Given
@@ -106,6 +110,7 @@ class Solution(Shown, eqx.Module):
     residual: dict[str, Float[Array, "*batch"]]
     # What `solve` has measured; other solutions measure it when they are asked.
     measured: dict[str, Float[Array, "*batch"]] | None = None
+    room: Float[Array, "*batch"] | None = None
     seconds: Float[Array, "*batch"] | None = eqx.field(default=None, kw_only=True)
 
     def __call__(self, points: Any) -> Any:
@@ -166,6 +171,7 @@ class Solution(Shown, eqx.Module):
                 ("iterations", self.iterations),
                 ("optimality", self.optimality),
                 ("violation", self.violation if _enforces(self.problem) else None),
+                ("room for error", _known_room(self.room)),
                 ("seconds", seconds),
                 ("conditions", Table(("", "relative residual", "residual"), _held(self))),
             ],
@@ -244,6 +250,12 @@ def check_residuals(
     return code
 
 
+def check_room(problem: Problem, code: Array, room: Array, limit: float | Array | None) -> Array:
+    """The status, where residuals within the limits leave room for a large error."""
+    most = ROOM * jnp.max(jnp.asarray([*_limits(problem, limit).values()]))
+    return jnp.where((code == int(Status.SOLVED)) & (room > most), int(Status.AMPLIFIED), code)
+
+
 def _limits(problem: Problem, limit: Any) -> dict[str, Any]:
     """The relative residual up to which each condition holds."""
     named = zip(problem.names(), problem.conditions, strict=True)
@@ -254,23 +266,32 @@ def _limits(problem: Problem, limit: Any) -> dict[str, Any]:
 def raise_failed(solution: Solution) -> Solution:
     """Raises for a failed solve: at once where the numbers are known, also inside `vmap`; at run time
     inside `jit`."""
-    known = whole((solution.code, solution.measured))
+    known = whole((solution.code, solution.measured, solution.room))
     if known is None:
         weights = solution.weights
         for status in filter(lambda status: status.failed, Status):
             happened = solution.code == int(status)
             weights = eqx.error_if(weights, happened, f"{status}. {status.advice}")
         return eqx.tree_at(lambda s: s.weights, solution, weights)
-    codes, measured = known
+    codes, measured, room = known
     for index, code in np.ndenumerate(codes):
         status = Status(int(code))
         if status.failed:
             number = index[0] if len(index) == 1 else index
             where = f" for φ number {number} of the batch" if index else ""
-            told = status is Status.NOT_HELD and measured is not None
-            detail = worst_held(solution.problem, measured, index) + "." if told else ""
-            raise SolveError(status, where, detail)
+            raise SolveError(status, where, why(solution.problem, status, measured, room, index))
     return solution
+
+
+def why(problem: Problem, status: Status, measured: Any, room: Any, index: Any = ()) -> str:
+    """What there is to say of a failed solve in numbers: of φ number `index` of a batch."""
+    if status is Status.NOT_HELD and measured is not None:
+        return worst_held(problem, measured, index) + "."
+    if status is Status.AMPLIFIED and room is not None:
+        most = max(float(np.asarray(r)[index]) for r in measured.values())
+        error = float(np.asarray(room)[index])
+        return f"Relative residuals of up to {most:.2g} leave room for an error of {error:.0%}."
+    return ""
 
 
 def worst_held(problem: Problem, measured: dict[str, Any], index: Any = ()) -> str:
@@ -299,6 +320,11 @@ def _held(solution: Solution) -> list[tuple[str, Any, Any]]:
     """For each condition its name, and how well it holds where that has been measured."""
     measured = solution.measured or {}
     return [(name, measured.get(name, ""), size) for name, size in solution.residual.items()]
+
+
+def _known_room(room: Array | None) -> Array | None:
+    """For the summary: nothing where it was zero throughout."""
+    return room if room is not None and is_concrete(room) and np.any(np.asarray(room) > 0) else None
 
 
 def _enforces(problem: Problem) -> bool:

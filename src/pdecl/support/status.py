@@ -21,6 +21,7 @@ class Status(enum.IntEnum):
     REJECTED = 8
     NOT_HELD = 9
     TOLERANCE_NOT_MET = 10
+    AMPLIFIED = 11
 
     def __str__(self) -> str:
         return _WORDS[self][0]
@@ -103,6 +104,14 @@ _WORDS = {
         "of the condition. Try more functions, steeper ones, or ones that know the domain; more points, "
         "if `solution.residual` is small; for nonlinear conditions a start nearer (`initial=`). To get "
         "the answer all the same: `throw=False`, or a higher `residual_limit`.",
+    ),
+    Status.AMPLIFIED: (
+        "the residuals are small, the error may be large",
+        "Other combinations of these functions, far from this one, leave as little of the conditions: "
+        "the equation amplifies what is left, or a condition is missing. Look whether each side of the "
+        "domain has its condition; try more functions, a larger `weight` for the condition that is held "
+        "least, shorter times, or a solve to a tolerance (`tolerance=`). To get the answer anyway: "
+        "`throw=False`, or a higher `residual_limit`, of which ten times is allowed here.",
     ),
     Status.TOLERANCE_NOT_MET: (
         "the tolerance is not met",

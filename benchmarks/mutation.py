@@ -114,6 +114,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_programs.py::test_eigenvalues_and_vectors_have_derivatives",
     ),
     "layer/residual.py": ("tests/test_residual.py",),
+    "layer/amplification.py": ("tests/test_residual.py::TestAmplified",),
     "layer/solvers/gauss_newton.py": (
         "tests/test_search.py",
         "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses",
@@ -138,12 +139,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 FILES = (
-    "state/affine.py", "state/jet.py", "layer/batching.py", "layer/gram.py", "layer/implicit.py",
-    "layer/lapack.py", "layer/layer.py", "layer/precision.py", "layer/residual.py", "layer/system.py",
-    "layer/solvers/*.py", "train/loss.py", "error/*.py", "family/bound.py", "problems/*/bound.py",
-    "reduced/online.py", "reduced/train.py", "reduced/common.py", "adaptive/answer.py",
-    "adaptive/inverse.py", "adaptive/normal.py", "adaptive/separable.py", "adaptive/sensitivity.py",
-    "adaptive/traced.py", "adaptive/cells/elimination.py",
+    "state/affine.py", "state/jet.py", "layer/amplification.py", "layer/batching.py", "layer/gram.py",
+    "layer/implicit.py", "layer/lapack.py", "layer/layer.py", "layer/precision.py",
+    "layer/residual.py", "layer/system.py", "layer/solvers/*.py", "train/loss.py", "error/*.py",
+    "family/bound.py", "problems/*/bound.py", "reduced/online.py", "reduced/train.py",
+    "reduced/common.py", "adaptive/answer.py", "adaptive/inverse.py", "adaptive/normal.py",
+    "adaptive/separable.py", "adaptive/sensitivity.py", "adaptive/traced.py",
+    "adaptive/cells/elimination.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.

@@ -82,20 +82,22 @@ def _room(
 
 
 def _rows(system: System, fresh: System, weights: Float[Array, " N"]) -> lx.MatrixLinearOperator:
-    """The rows A_j / τ_j of all conditions at the collocation points, around u."""
-    model, each = linearise(system, weights), squares(fresh, weights)
+    """The rows A_j / τ_j of all conditions around u: the mean of those at the collocation points,
+    between which a change of u can hide, and at fresh ones."""
+    each = squares(fresh, weights)
     worst = jnp.max(jnp.concatenate([left / whole for left, whole in each.values()]))
     names, kept = system.problem.names(), []
-    for kind, rows in (("Fit", model.A), ("Enforce", model.C)):
-        if rows is None:
-            continue
-        shares = []
-        for i in system.indices(kind):
-            left, whole = each[names[i]]
-            count = len(system.sets[system.problem.places[i]])
-            tau = jnp.sqrt(jnp.maximum(left, _LEAST**2 * worst * whole))
-            shares.append(jnp.tile(1 / tau, count))
-        kept.append(jnp.concatenate(shares)[:, None] * rows.as_matrix())
+    for at in (system, fresh):
+        model = linearise(at, weights)
+        for kind, rows in (("Fit", model.A), ("Enforce", model.C)):
+            if rows is None:
+                continue
+            shares = []
+            for i in at.indices(kind):
+                left, whole = each[names[i]]
+                tau = jnp.sqrt(2 * jnp.maximum(left, _LEAST**2 * worst * whole))
+                shares.append(jnp.tile(1 / tau, len(at.sets[at.problem.places[i]])))
+            kept.append(jnp.concatenate(shares)[:, None] * rows.as_matrix())
     return lx.MatrixLinearOperator(jnp.concatenate(kept))
 
 

@@ -1,5 +1,6 @@
 """`Solution`: u for one φ or a batch, as a function that can be called, and how well conditions hold."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -265,7 +266,7 @@ def _limits(problem: Problem, limit: Any) -> dict[str, Any]:
 
 def raise_failed(solution: Solution) -> Solution:
     """Raises for a failed solve: at once where the numbers are known, also inside `vmap`; at run time
-    inside `jit`."""
+    inside `jit`. Warns, where they are known, of residuals that leave room for a large error."""
     known = whole((solution.code, solution.measured, solution.room))
     if known is None:
         weights = solution.weights
@@ -279,19 +280,19 @@ def raise_failed(solution: Solution) -> Solution:
         if status.failed:
             number = index[0] if len(index) == 1 else index
             where = f" for φ number {number} of the batch" if index else ""
-            raise SolveError(status, where, why(solution.problem, status, measured, room, index))
+            told = status is Status.NOT_HELD and measured is not None
+            detail = worst_held(solution.problem, measured, index) + "." if told else ""
+            raise SolveError(status, where, detail)
+    amplified = codes == int(Status.AMPLIFIED)
+    if amplified.any():
+        count = f" ({amplified.sum()} of {codes.size} φ)" if codes.ndim else ""
+        most = max(np.max(residual[amplified]) for residual in measured.values())
+        warnings.warn(
+            f"{Status.AMPLIFIED}{count}. Relative residuals of up to {most:.2g} leave room for an error "
+            f"of {np.max(room[amplified]):.0%}. {Status.AMPLIFIED.advice}",
+            stacklevel=3,
+        )
     return solution
-
-
-def why(problem: Problem, status: Status, measured: Any, room: Any, index: Any = ()) -> str:
-    """What there is to say of a failed solve in numbers: of φ number `index` of a batch."""
-    if status is Status.NOT_HELD and measured is not None:
-        return worst_held(problem, measured, index) + "."
-    if status is Status.AMPLIFIED and room is not None:
-        most = max(float(np.asarray(r)[index]) for r in measured.values())
-        error = float(np.asarray(room)[index])
-        return f"Relative residuals of up to {most:.2g} leave room for an error of {error:.0%}."
-    return ""
 
 
 def worst_held(problem: Problem, measured: dict[str, Any], index: Any = ()) -> str:

@@ -103,9 +103,9 @@ def solve(
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
-      (`Status.NOT_HELD`), unless it has a limit of its own. Residuals that are amplified, so that they
-      leave room for an error of ten times the limit, count as a failure too (`Status.AMPLIFIED`). None:
-      nothing is measured, which saves its time.
+      (`Status.NOT_HELD`), unless it has a limit of its own. Residuals that leave room for an error of
+      ten times the limit have a status too (`Status.AMPLIFIED`) and a warning. None: nothing is
+      measured, which saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 

@@ -33,7 +33,7 @@ class Status(enum.IntEnum):
     @property
     def failed(self) -> bool:
         """Whether the weights should not be used. Raised as an exception unless `throw=False`."""
-        return self > Status.OVERDETERMINED
+        return self > Status.OVERDETERMINED and self is not Status.AMPLIFIED
 
 
 def usable(codes: Any) -> np.ndarray:
@@ -110,8 +110,7 @@ _WORDS = {
         "Other combinations of these functions, far from this one, leave as little of the conditions: "
         "the equation amplifies what is left, or a condition is missing. Look whether each side of the "
         "domain has its condition; try more functions, a larger `weight` for the condition that is held "
-        "least, shorter times, or a solve to a tolerance (`tolerance=`). To get the answer anyway: "
-        "`throw=False`, or a higher `residual_limit`, of which ten times is allowed here.",
+        "least, shorter times, or a solve to a tolerance (`tolerance=`).",
     ),
     Status.TOLERANCE_NOT_MET: (
         "the tolerance is not met",

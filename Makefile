@@ -31,9 +31,8 @@ demo/runs/darcy/evaluation.json: COUNT := --count 2
 demo/runs/convection/evaluation.json: COUNT := --count 6
 demo/runs/burgers/evaluation.json: COUNT := --count 20
 demo/runs/my_heat/evaluation.json: examples/my_heat.py | $(READY)
-	rm -rf demo/my_heat $(@D)
-	$(BIN)/pdecl train $< --count 20 --out demo/my_heat --cache demo/data
-	$(BIN)/pdecl evaluate demo/my_heat --bound --count 20 --out $(@D) --cache demo/data
+	rm -rf $(@D)
+	$(BIN)/pdecl train $< --bound --count 20 --out $(@D) --cache demo/data
 demo/runs/%/evaluation.json: | $(READY)
 	$(BIN)/pdecl evaluate $* $(COUNT) --bound --out $(@D) --cache demo/data
 

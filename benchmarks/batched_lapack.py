@@ -22,7 +22,7 @@ from timing import machine, save
 
 import pdecl
 from pdecl.layer import lapack
-from pdecl.solvers import triangular
+from pdecl.layer.solvers import triangular
 
 SIZES = [(1000, 20), (64, 50), (32, 200), (16, 400), (8, 600)]  # batch, n
 

@@ -25,9 +25,8 @@ import numpy as np
 import pdecl
 from pdecl.family import SPLITS, Family
 from pdecl.family.bound import bound
-from pdecl.family.experiment import solver_of, stated
-from pdecl.family.fields import neumann_field
-from pdecl.family.noise import normals
+from pdecl.family.experiment import problem_with, solver_of
+from pdecl.family.fields import neumann_field, normals
 from pdecl.family.trained import Trained, as_fields
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.convection import speed
@@ -77,7 +76,7 @@ def draw(label: str, family: Family, seed: int, start: int, count: int) -> np.nd
 
 def solved(trained: Trained, family: Family, phi: np.ndarray) -> pdecl.Solution:
     """As `trained.solve`, for a family with other constants."""
-    problem = stated(family, **trained.experiment.statement)
+    problem = problem_with(family, trained.experiment.statement)
     points = problem.draw(trained.experiment.network.size)
     if trained.experiment.method == "soft":
         return jax.vmap(

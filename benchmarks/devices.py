@@ -109,7 +109,7 @@ def simulated() -> float:
     code = (
         "import json, jax, optax, sys; jax.config.update('jax_enable_x64', True)\n"
         "from pdecl import fit\n"
-        "from pdecl.family.presets import preset\n"
+        "from pdecl.family.experiment import preset\n"
         "from pdecl.family.experiment import *\n"
         "one = preset('burgers')\n"
         "def losses(count):\n"

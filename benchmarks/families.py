@@ -241,7 +241,7 @@ def diffusion_sorption() -> Case:
         Rival(words, all_of(one), (25, 50, 100, 200, 400, 800, 1600, 3200)),
         Rival(
             "collocation at Chebyshev points, LSODA",
-            each(collocated, "speed", "bend", "current"),
+            all_of(collocated),
             (12, 16, 24, 32, 48, 64, 96),
         ),
     )

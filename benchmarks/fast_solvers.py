@@ -25,10 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from pdecl.family.arrays import AnyArray, namespace
-from pdecl.family.fourier import irfft, rfft
-from pdecl.problems.burgers.cole_hopf import LARGEST_RANGE
-from pdecl.problems.burgers.reference import OUTPUTS, coefficients
+from pdecl.family.arrays import AnyArray, irfft, namespace, rfft
+from pdecl.problems.burgers.reference import LARGEST_RANGE, OUTPUTS, etdrk4_weights
 from pdecl.problems.convection.reference import (
     arrival_times,
     first_diagonal,
@@ -38,8 +36,7 @@ from pdecl.problems.convection.reference import (
     position_at,
     time_within,
 )
-from pdecl.problems.darcy.grid import Average, face_coefficients, flux_balance
-from pdecl.problems.darcy.poisson import poisson, ratio
+from pdecl.problems.darcy.grid import Average, face_coefficients, flux_balance, poisson, ratio
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3))
@@ -54,7 +51,7 @@ def etdrk4(
     real, kept, records = waves.real.dtype, points // 3 + 1, min(steps, OUTPUTS - 1)
     frequencies = 2 * np.pi * np.arange(kept)
     linear = -viscosity * frequencies**2
-    table = [jnp.asarray(c, real) for c in coefficients(linear / steps, 1 / steps)]
+    table = [jnp.asarray(c, real) for c in etdrk4_weights(linear / steps, 1 / steps)]
 
     def nonlinear(v: Array) -> Array:
         values = irfft(v, n=points) * points

@@ -43,7 +43,7 @@ from timing import Timing, device_peak_megabytes, machine, matmul_rate, measure,
 import pdecl
 from pdecl.layer.layer import weights_of
 from pdecl.layer.solvers.quadratic import minimise
-from pdecl.layer.system import Model, System, build, linearise, make_plan
+from pdecl.layer.system import QuadraticModel, System, build, linearise, make_plan
 
 try:
     import jaxopt
@@ -247,7 +247,7 @@ def solve_of_rows(_: Any, one: dict[str, Array]) -> Float[Array, " N"]:
     norms = jnp.linalg.norm(one["A"], axis=0)
     nothing, none = jnp.zeros_like(norms), jnp.zeros(0)
     rows = lx.MatrixLinearOperator(one["A"] / norms)
-    model = Model(rows, -one["b"], None, None, nothing, None, none)
+    model = QuadraticModel(rows, -one["b"], None, None, nothing, None, none)
     return minimise(model, jnp.full_like(norms, RIDGE), nothing, pdecl.solvers.Cholesky())[0] / norms
 
 
@@ -368,7 +368,7 @@ def _burgers_case(size: str, rows: Rows, basis: Any, batch: int) -> Case:
             ),
             *([Contestant("JAXopt LM (Cholesky)", partial(_jaxopt_lm, rows))] if jaxopt else []),
         ],
-        _normal_kernels(jax.jit(jax.vmap(lambda phi: _at_rest(rows(basis, phi))))(phi)),
+        _normal_kernels(jax.jit(jax.vmap(lambda phi: _at_zero(rows(basis, phi))))(phi)),
         lambda basis, phi, w: rows(basis, phi).rows(w, "Fit"),
         _values_on_a_grid,
         partial(_stationary, rows),
@@ -413,7 +413,7 @@ def _burgers(inside: int, at_start: int) -> pdecl.Problem:
     )
 
 
-def _at_rest(system: System) -> Float[Array, "n N"]:
+def _at_zero(system: System) -> Float[Array, "n N"]:
     model = linearise(system)
     assert model.A is not None
     return model.A.as_matrix()
@@ -421,7 +421,7 @@ def _at_rest(system: System) -> Float[Array, "n N"]:
 
 def _all_rows(system: System) -> Callable[[Array], Array]:
     """The rows with those of the layer's ridge below: the same objective as ours."""
-    ridge = jnp.sqrt(RIDGE) * jnp.linalg.norm(_at_rest(system), axis=0)
+    ridge = jnp.sqrt(RIDGE) * jnp.linalg.norm(_at_zero(system), axis=0)
     return lambda w: jnp.concatenate([system.rows(w, "Fit"), ridge * w])
 
 

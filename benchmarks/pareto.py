@@ -40,8 +40,7 @@ from timing import machine, save
 import pdecl
 from pdecl.family import SPLITS
 from pdecl.family import shipped as families
-from pdecl.family.experiment import basis_of, from_dict
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, from_dict, preset
 from pdecl.family.trained import Trained, shipped
 from pdecl.problems.darcy.reference import pixel_truth
 from pdecl.report import results, runs

@@ -29,11 +29,11 @@ from pdecl.family.experiment import (
     keys_of,
     loss_problem_of,
     optimiser_of,
+    preset,
     problem_of,
     training_phis,
     training_solver_of,
 )
-from pdecl.family.presets import preset
 from pdecl.family.trained import Trained
 from pdecl.report.runs import claim, folder_name, keep, standard_data
 from pdecl.train.fit import make_step

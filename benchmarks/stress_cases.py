@@ -365,8 +365,7 @@ def _with_network(box: Any, conditions: list[Any]) -> Any:
 
 def _trained(problem: str, **changes: Any) -> Any:
     import pdecl
-    from pdecl.family.experiment import basis_of, keys_of
-    from pdecl.family.presets import preset
+    from pdecl.family.experiment import basis_of, keys_of, preset
 
     plain = {"size": 24, "width": 24, "depth": 1, "creased": 0.0}
     if problem == "darcy":

@@ -34,11 +34,11 @@ from pdecl.family.experiment import (
     keys_of,
     loss_problem_of,
     optimiser_of,
+    preset,
     problem_of,
     training_phis,
     training_solver_of,
 )
-from pdecl.family.presets import preset
 from pdecl.layer.layer import weights_of
 from pdecl.layer.system import build, linearise
 from pdecl.train import loss as losses

@@ -42,6 +42,13 @@ shapes beside finite elements, and families of PDEs. Each table is written by th
 _CODE = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"(?<![\\$\w])\$(?!\s)([^$]+?)(?<!\s)\$(?![\w$])")
+# What MathML sets without a space: sin x, and the x before it.
+_NAMED = (
+    r"(?:<msup>)?<mi>(?:sin|cos|tan|sinh|cosh|tanh|exp|log|ln|max|min)</mi>(?:<m\w>\w+</m\w></msup>)?"
+)
+_AFTER = re.compile(rf"({_NAMED})(<(?:mi|mn|msqrt|mfrac|msub|msup|mrow)\b)")
+_BEFORE = re.compile(rf"(</(?:mi|mn|msqrt|mfrac|msub|msup|mrow)>)({_NAMED})")
+_THIN = '<mspace width="0.167em" />'
 _ELSEWHERE = "repository/"  # pages of files that are not in this folder
 
 
@@ -112,6 +119,7 @@ def _formula(match: re.Match[str], display: str) -> str:
     """MathML Core has no attribute for script letters: they are characters of their own."""
     made = convert(match.group(1).strip(), display=display)
     made = made.replace("<mo>&#x02016;</mo>", '<mo stretchy="false" lspace="0" rspace="0">‖</mo>')
+    made = _BEFORE.sub(rf"\1{_THIN}\2", _AFTER.sub(rf"\1{_THIN}\2", made))
     made = re.sub(r'<mi mathvariant="(script|double-struck)">(\w)</mi>', _lettered, made)
     return re.sub(r"[*_|]", lambda mark: f"&#{ord(mark[0])};", made)  # which mean something in Markdown
 

@@ -185,7 +185,7 @@ def of_process(number, count, port, folder, steps, pause, word):
         print(json.dumps(history.loss), flush=True)
     except pdecl.ProcessError as error:
         print(error, file=sys.stderr, flush=True)
-        processes.told(own=not isinstance(error, processes.LostProcess), seconds=2.0)
+        processes.told(own=not isinstance(error, processes.LostProcess), seconds=10.0)
         os._exit(3)
 
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdecl.layer.batching import singly
+from pdecl.layer import batching
+from pdecl.layer.batching import in_cache, singly
 
 A, B = np.arange(60.0).reshape(3, 5, 4), np.arange(15.0).reshape(3, 5)
 
@@ -37,6 +38,18 @@ def test_a_batch_of_batches_is_what_each_is(axes, arrays):
 def test_all_axes_become_one_loop():
     text = jax.jit(jax.vmap(jax.vmap(singly(jnp.linalg.cholesky)))).lower(jnp.zeros((7, 5, 3, 3)))
     assert text.as_text().count("stablehlo.while") == 1
+
+
+@pytest.mark.parametrize("piece", [1, 3, 50])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_pieces_are_what_the_whole_batch_is(monkeypatch, piece, cores):
+    """Whether or not they divide it."""
+    monkeypatch.setattr(batching, "_cores", lambda: cores)
+    x, y = np.random.default_rng(0).standard_normal((11, 4)), np.eye(4)
+    numbers = batching._LARGE // piece
+    program = jax.jit(jax.vmap(in_cache(lambda x, y: (y @ x, jnp.sum(x)), numbers), (0, None)))
+    np.testing.assert_allclose(program(x, y)[0], x)
+    np.testing.assert_allclose(program(x, y)[1], x.sum(axis=1))
 
 
 def test_it_has_forward_derivatives_in_a_batch():

@@ -1,6 +1,7 @@
 """The commands as a user meets them, on tiny sizes."""
 
 import json
+import os
 
 import equinox as eqx
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl.family.presets import preset
+import pdecl_cli
+from pdecl.family import dataset as datasets
+from pdecl.family.experiment import preset
 from pdecl.report import runs
 from pdecl_cli import app
 
@@ -32,6 +35,7 @@ def trained(folder):
         result = call(
             "train", "convection", "--method", method, "--steps", 3, *TINY, "--optimiser", optimiser,
             "--out", folder / method, "--cache", folder / "data", "--json",
+            *(["--bound"] if method == "soft" else []),
         )  # fmt: skip
         assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -45,11 +49,40 @@ def test_help_teaches():
         assert "Examples" in call(command, "--help").output
 
 
+@pytest.mark.parametrize(
+    ("jaxlib", "before", "after"),
+    [
+        ("0.10.2", "", "--xla_cpu_use_fusion_emitters=false"),
+        ("0.10.0", "--a=1", "--a=1 --xla_cpu_use_fusion_emitters=false"),
+        ("0.10.2", "--xla_cpu_use_fusion_emitters=true", "--xla_cpu_use_fusion_emitters=true"),
+        ("0.11.0", "--a=1", "--a=1"),
+    ],
+)
+def test_flags_of_the_compiler_are_those_that_its_version_knows(monkeypatch, jaxlib, before, after):
+    monkeypatch.setenv("XLA_FLAGS", before)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: jaxlib)
+    found = []
+    pdecl_cli.configured(lambda: found.append(os.environ["XLA_FLAGS"]))()
+    assert found == [after]
+
+
+def test_a_last_batch_that_is_not_full_is_measured_alike(trained, folder):
+    soft = pdecl.load(folder / "soft")
+    data = datasets.build(soft.family, 2, 5)
+    assert data.count % soft.family.evaluate_batch
+    five, fields = pdecl.evaluate(soft, data)
+    four, _ = pdecl.evaluate(soft, datasets.take(data, 4))
+    assert len(set(five.errors)) == len(fields) == sum(five.statuses.values()) == 5
+    np.testing.assert_allclose(five.errors[:4], four.errors, rtol=1e-12)
+    np.testing.assert_allclose(five.residuals[:4], four.residuals, rtol=1e-12)
+
+
 def test_train_makes_a_folder_with_everything(trained, folder):
     assert trained["method"] == "soft"
     assert trained["steps"] == 3
     assert trained["error"]["count"] == 2
     assert trained["statuses"] == {"PREDICTED": 2}
+    assert np.all(trained["errors"] < np.asarray(trained["bounds"]["relative"]))
     names = {path.name for path in (folder / "hard").iterdir()}
     assert names == {
         "config.json", "environment.json", "log.txt", "history.json", "model.safetensors",

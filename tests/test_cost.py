@@ -178,7 +178,7 @@ def test_a_solve_without_a_factorisation_fits_where_rows_do_not(solver):
     [basis, Shifted(basis, lambda x, phi: jnp.cos(3 * x[0] + phi) * (1 + x[1]))],
     ids=["functions alone", "a fixed function too"],
 )
-def test_rows_at_rest_multiply_nothing_with_zeros(basis):
+def test_rows_at_zero_multiply_nothing_with_zeros(basis):
     """Around ω = 0 the rows are what they are without any function."""
     energy = pdecl.Energy(lambda u, z, k: u.d("x") ** 2 + jnp.cos(u()), on=box.interior.gauss(3))
     stated = [*conditions, pdecl.Enforce(lambda u, z, k: u() - 1, on=box.face(x=0).grid(4)), energy]

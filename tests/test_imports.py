@@ -5,6 +5,7 @@ import sys
 
 # SciPy loads its parts when they are first used; the others are imported where they are needed.
 LATE = {
+    "optax",
     "matplotlib",
     "xarray",
     "pandas",

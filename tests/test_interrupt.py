@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl.family.presets import preset
+from pdecl.family.experiment import preset
 from pdecl.report import runs
 from pdecl_cli import app
 

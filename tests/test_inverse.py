@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import pdecl
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, preset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -41,7 +42,9 @@ def place(tmp_path_factory):
 
 def test_a_file_of_solutions_is_enough_to_check_them(place):
     pdecl_does("solve", "runs/my-heat", "--sample", "7,6", "--out", "u.h5", "--bound", "--batch", 6)
-    found = xarray.open_dataset("u.h5", engine="h5netcdf")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of dimensions without a name, say
+        found = xarray.open_dataset("u.h5", engine="h5netcdf")
     family = resolve("my_heat.py")
     phi = {name: found[name].values for name in ("k", "height")}
     np.testing.assert_array_equal(phi["k"], family.sample(7, 6)["k"])

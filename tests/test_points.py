@@ -200,7 +200,7 @@ def test_conditions_on_the_same_region_share_their_points():
     sets = [BOX.interior, BOX.faces("x"), BOX.interior, face, face, BOX.interior.grid(2)]
     problem = pdecl.Problem(BOX, [fit(on) for on in sets])
     assert len(problem.draw(10)) == 4
-    assert [problem.set_of(c) for c in problem.conditions] == [0, 1, 0, 2, 2, 3]
+    assert problem.places == (0, 1, 0, 2, 2, 3)
 
 
 @pytest.mark.parametrize("kind", [pdecl.Fit, pdecl.Enforce])

@@ -10,10 +10,9 @@ import pytest
 
 import pdecl
 from pdecl.error import refine as refining
-from pdecl.error.refine import NodalBasis, RefinedBy, at_nodes, refine
+from pdecl.error.refine import NodalBasis, RefinedBy, by_nodal_values, refine
 from pdecl.family.bound import bound
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.problems import Burgers, Convection
 from pdecl.problems.burgers.waves import Waves
 from pdecl.problems.convection.carried import Carried
@@ -90,7 +89,7 @@ def test_rounding_is_the_end(darcy):
 def test_values_at_nodes_are_the_same_function(darcy):
     solution = darcy[2]
     points = np.random.default_rng(1).uniform(size=(40, 2))
-    grid = at_nodes(solution)
+    grid = by_nodal_values(solution)
     np.testing.assert_allclose(grid(points), solution(points), atol=1e-13)
     for name, values in grid.residual_at(grid.points).items():
         np.testing.assert_allclose(values, solution.residual[name], rtol=1e-9)

@@ -13,13 +13,12 @@ from matplotlib.image import imread
 
 from pdecl import report
 from pdecl.family import named
-from pdecl.family.experiment import Experiment, basis_of, family_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import Experiment, basis_of, family_of, preset
 from pdecl.family.trained import Trained
 from pdecl.reduced.pod import leading_modes
 from pdecl.report import learned, results, studies
 from pdecl.report.runs import Run
-from pdecl.report.studies import Reduced, gram_of, values_at
+from pdecl.report.studies import ReducedBasis, function_values, gram_of
 from pdecl.report.words import percent
 from pdecl.train.history import History, training_curves
 
@@ -295,9 +294,9 @@ def test_reduced_basis_holds_the_solutions_it_was_made_from():
     weights = np.random.default_rng(1).normal(size=(3, 10))
     matrix = leading_modes(weights, weights @ gram_of(basis, phi, points) @ weights.T)
     assert matrix.shape == (10, 3)
-    modes = np.asarray(values_at(Reduced(basis, jnp.asarray(matrix)), phi[0], points))
+    modes = np.asarray(function_values(ReducedBasis(basis, jnp.asarray(matrix)), phi[0], points))
     assert np.allclose(modes.T @ modes / len(points), np.eye(3), atol=1e-6)
-    solutions = np.asarray(values_at(basis, phi[0], points)) @ weights.T
+    solutions = np.asarray(function_values(basis, phi[0], points)) @ weights.T
     left = solutions - modes @ np.linalg.lstsq(modes, solutions)[0]
     assert np.abs(left).max() < 1e-6 * np.abs(solutions).max()
 
@@ -306,8 +305,8 @@ def test_functions_on_a_grid_are_reduced_there():
     experiment = tiny("darcy")
     basis, phi = basis_of(experiment, jr.key(0)), family_of(experiment).sample(1, 1)[0]
     matrix, points = jnp.asarray(np.random.default_rng(0).normal(size=(9, 2))), np.full((3, 2), 0.3)
-    full = values_at(basis, phi, points)
-    assert np.allclose(values_at(Reduced(basis, matrix), phi, points), full @ matrix)
+    full = function_values(basis, phi, points)
+    assert np.allclose(function_values(ReducedBasis(basis, matrix), phi, points), full @ matrix)
 
 
 def test_trade_off_survives_failed_solves(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pdecl.family.presets import preset
+from pdecl.family.experiment import preset
 from pdecl.report import results
 from pdecl.report.runs import Run
 from pdecl.report.summary import Moment, Race, Spread, races, rows
@@ -185,7 +185,7 @@ def test_markdown_says_what_the_numbers_show():
         convection,
         failed,
     ]
-    text = results.markdown(given, regenerate="make results")
+    text = results.markdown(given)
     assert text.index("## Burgers") < text.index("## Convection") < text.index("## Darcy")
     assert "| quick | hard | 96 | MLP 3×96 | 192 equation + 39 initial points | 100 |" in text
     assert "2.00% ± 1.4% (9.00%) | 1.11% ± 0.11%" in text
@@ -194,7 +194,7 @@ def test_markdown_says_what_the_numbers_show():
     assert "0.930%" in text
     assert "solves that failed: 2 ILL_CONDITIONED" in text
     assert "quick, hard, seed 1: `pdecl train burgers --seed 1` (cpu, now)" in text
-    assert "`make results`" in text
+    assert "`pdecl results`" in text
     assert "| 0 | 5.00% | 100 | 15.0 | 10 | 6.00 | 10.0× | 2.50× | 11.0× | 1.00 |" in text
     assert "no hard and soft runs of one preset to compare" in text
     for block in text.split("\n\n"):

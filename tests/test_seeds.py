@@ -5,8 +5,7 @@ import jax
 import numpy as np
 from seeds import train
 
-from pdecl.family.experiment import basis_of, keys_of, optimiser_of, problem_of, training_phis
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, optimiser_of, preset, problem_of, training_phis
 from pdecl.report.runs import standard_data
 from pdecl.train.fit import fit
 

@@ -24,9 +24,8 @@ from pdecl import stream as streaming
 from pdecl.error.refine import RefinedBy
 from pdecl.family.array_files import ArrayFile
 from pdecl.family.dataset import DatasetError
-from pdecl.family.distance import DistanceFromFamily
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.distance import distance_from
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.family.trained import Trained
 from pdecl.problems import Burgers, Convection, Darcy
 from pdecl.problems.darcy.bound import energy_norm
@@ -273,7 +272,7 @@ def test_distance_from_the_law():
         (Darcy(grid=33), lambda nu: np.full_like(nu, 6.0)),
     ]:
         usual = family.sample(2, 50)
-        distance = DistanceFromFamily(family)
+        distance = distance_from(family)
         assert distance(usual).max() < 1.3
         assert 0.2 < np.median(distance(usual)) < 1
         assert distance(strange(usual)).min() > streaming.FAR

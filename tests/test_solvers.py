@@ -17,7 +17,7 @@ from pdecl.layer.implicit import symmetric_solve
 from pdecl.layer.precision import precision_of
 from pdecl.layer.solvers.equalities import kkt_inverse
 from pdecl.layer.solvers.quadratic import minimise
-from pdecl.layer.system import Model
+from pdecl.layer.system import QuadraticModel
 
 # A new solver is tested by adding a line: the solver, and the relative accuracy it promises for ω on
 # rows of condition number 100.
@@ -53,7 +53,7 @@ def model(A=None, b=None, C=None, d=None, K=None, slope=None):
     vector = lambda v: jnp.zeros(0) if v is None else -jnp.asarray(v)
     E, D = (None, None) if K is None else (operator(np.eye(N)), jnp.asarray(K)[None])
     g = jnp.zeros(N) if slope is None else -jnp.asarray(slope)
-    return Model(operator(A), vector(b), E, D, g, operator(C), vector(d))
+    return QuadraticModel(operator(A), vector(b), E, D, g, operator(C), vector(d))
 
 
 def solve(solver, ridge=1e-14, **parts):
@@ -235,6 +235,27 @@ def test_conjugate_gradients_for_a_kkt_matrix_whatever_the_size(size):
     found = symmetric_solve(pair(dense(H)), (jnp.asarray(f), jnp.asarray(g)), pair(inverse), 1e-10, 100)
     wanted = np.linalg.solve(dense(H), np.concatenate([f, g]))
     assert relative(np.concatenate(found), wanted) < 1e-8
+
+
+def test_conjugate_gradients_go_on_to_the_last_digits():
+    """Many steps, in turns with measuring what is left; and from nothing, and from what is no number."""
+    H = matrix(40, 40, condition=1e3)
+    H = jnp.asarray(H @ H.T)
+    calls = []
+
+    def product(x, nothing):
+        calls.append(1)
+        return H @ x, nothing
+
+    none = jnp.zeros(0)
+    solve = lambda f: symmetric_solve(product, (f, none), lambda x, none: (x, none), 1e-12, 1000)[0]
+    f = jnp.asarray(np.random.default_rng(0).normal(size=40))
+    assert relative(H @ solve(f), f) < 1e-9
+    assert not solve(0 * f).any()
+    assert np.isnan(solve(f * jnp.nan)).any()
+    calls.clear()
+    jax.make_jaxpr(solve)(f)
+    assert len(calls) == 1  # it is most of the program
 
 
 @every_direct_solver

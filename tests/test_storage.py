@@ -3,6 +3,7 @@
 import json
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -10,8 +11,7 @@ import pytest
 
 import pdecl
 from pdecl.family import shipped as families
-from pdecl.family.experiment import basis_of, from_dict
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_like, basis_of, from_dict, preset
 from pdecl.family.trained import find, shipped
 from pdecl.support import storage
 
@@ -33,6 +33,18 @@ def file(trained, tmp_path):
     path = tmp_path / "model.safetensors"
     trained.save(path)
     return path
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_what_a_file_fills_is_built_without_numbers(name):
+    """The same tree as the drawn network, of zeros where that has arrays."""
+    experiment = from_dict(storage.recipe_in(find(name))["experiment"])
+    if experiment.family.on_grid:
+        experiment = experiment.with_overrides(grid=21)
+    like, drawn = basis_like(experiment), basis_of(experiment, jr.key(0))
+    shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype) if eqx.is_array(x) else x, tree)
+    assert eqx.tree_equal(shapes(like), shapes(drawn))
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(like) if eqx.is_array(leaf))
 
 
 def test_a_model_comes_back_as_it_was(trained, file):

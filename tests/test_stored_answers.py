@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import pdecl
 from pdecl import stream as streaming
-from pdecl.family.experiment import basis_of, keys_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.reduced import compile
 from pdecl.stream.query import reduced, reductions_of
 from pdecl.stream.results import Results

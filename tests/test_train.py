@@ -14,12 +14,12 @@ from pdecl.family import Training
 from pdecl.family.experiment import (
     basis_of,
     optimiser_of,
+    preset,
     problem_of,
     solver_of,
     training_phis,
     training_solver_of,
 )
-from pdecl.family.presets import preset
 from pdecl.layer.layer import weights_of
 from pdecl.layer.system import build
 from pdecl.train.loss import hard, has_envelope, mean_over_phi, residual_loss

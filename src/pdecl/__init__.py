@@ -4,6 +4,7 @@ from . import nn as nn
 from . import shapes as shapes
 from . import solvers as solvers
 from .adaptive import Adaptive as Adaptive
+from .adaptive import Budget as Budget
 from .error import ErrorBound as ErrorBound
 from .error import Estimator as Estimator
 from .error import calibrate as calibrate

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from pdecl import RefinedBy, Trained, load
 from pdecl import stream as streaming
-from pdecl.family.asked import Model
+from pdecl.family.model import Model
 from pdecl.layer.solve import RESIDUAL_LIMIT
 from pdecl.support.progress import counting_bar
 from pdecl.support.status import Status
@@ -63,7 +63,9 @@ def answer(
     with _source(trained, phi, sample, name) as source:
         nodes_asked = None if grid is None else _numbers("grid", grid)
         if nodes_asked is not None:
-            streaming.require_memory(asked, source, math.prod(nodes_asked), 1 + len(derivatives), batch)
+            streaming.require_memory_for(
+                asked, source, math.prod(nodes_asked), 1 + len(derivatives), batch
+            )
         places = (
             None if points is None else streaming.read_points(points, trained.problem().domain.names)
         )
@@ -74,7 +76,7 @@ def answer(
             asked, source.shape, grid=nodes_asked, points=places, derivatives=derivatives, reduce=reduce,
             store=store, dtype=dtype,
         )  # fmt: skip
-        streaming.require_memory(asked, source, len(query.coords), len(query.names), batch)
+        streaming.require_memory_for(asked, source, len(query.coords), len(query.names), batch)
         if out is None:
             together = batch or asked.usual_batch
             predictor = streaming.Predictor(asked, source.shape, query, together, target, limit)
@@ -134,7 +136,9 @@ def _write_meshes(
     """A mesh of the domain for each φ, for ParaView: all unknowns, first derivatives, residuals."""
     totals, began, files = streaming.StreamSummary.begin(None), time.perf_counter(), []
     name = lambda number: out if source.count == 1 else out.with_stem(f"{out.stem}-{number}")
-    for number, (solution, code, message) in enumerate(streaming.one_by_one(model, source, limit)):
+    for number, (solution, code, message) in enumerate(
+        streaming.solutions_one_by_one(model, source, limit)
+    ):
         path = name(number)
         if path.exists() and not overwrite:
             stop(f"{path} is there already: give another --out, or --overwrite")
@@ -237,7 +241,7 @@ def _bounds_of(answers: streaming.Answers, place: int) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """Plain data in which what is no number is null; an array with none is null as a whole."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
@@ -248,7 +252,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _show(summary: streaming.Summary, kind: str) -> None:
+def _show(summary: streaming.StreamReport, kind: str) -> None:
     totals, plain = summary.totals, summary.as_dict()
     now = "" if summary.solved == totals.count else f", {summary.solved} of them now"
     speed = "" if summary.rate is None else f", {summary.rate:.4g} φ per second once compiled"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,13 +23,13 @@ Stated = Annotated[
         show_default=False,
     ),
 ]
-Model = Annotated[
+ModelName = Annotated[
     str,
     typer.Argument(
         help="A run's folder, a .safetensors file, or the name of a shipped basis.", show_default=False
     ),
 ]
-Problem = Annotated[
+ProblemFile = Annotated[
     str | None,
     typer.Option(
         "--problem",
@@ -42,7 +42,10 @@ Problem = Annotated[
 Nodes = Annotated[
     int | None, typer.Option(min=5, help="φ on a grid: solve on fewer nodes a side; faster, less exact.")
 ]
-TestCount = Annotated[int | None, typer.Option(min=1, help="Test φ, in place of all 50.")]
+TestCount = Annotated[int | None, typer.Option(min=1, help="Test φ, instead of all 50.")]
+Bound = Annotated[
+    bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
+]
 Cache = Annotated[Path, typer.Option(help="Folder that keeps reference solutions.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -79,7 +82,7 @@ def explaining() -> Iterator[None]:
         stop(_TOO_MUCH.format(str(error).splitlines()[0]))
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 

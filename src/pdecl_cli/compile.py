@@ -7,16 +7,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .common import Json, Model, Overwrite, Problem, explaining, print_json, stop
+from .common import Json, ModelName, Overwrite, ProblemFile, explaining, print_json, stop
 
 if TYPE_CHECKING:
     from pdecl.reduced import Compiled, Snapshots
 
 
 def compile(
-    model: Model,
+    model: ModelName,
     out: Annotated[Path, typer.Option(help="Write here: a .safetensors file.", show_default=False)],
-    problem: Problem = None,
+    problem: ProblemFile = None,
     functions: Annotated[
         int | None, typer.Option(min=1, help="Combinations of functions to keep; all without it.")
     ] = None,

@@ -28,10 +28,10 @@ def data(
         Path | None, typer.Option(help="Draw the first φ and their solutions here (PNG, PDF, SVG).")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="How many φ, in place of the split's number.")
+        int | None, typer.Option(min=1, help="How many φ, instead of the split's number.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Draw φ of another seed, in place of the split's.")
+        int | None, typer.Option(min=0, help="Draw φ of another seed, instead of the split's.")
     ] = None,
     truth: Annotated[
         bool,
@@ -48,7 +48,7 @@ def data(
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Read this file (.nc, .mat, .npz, HDF5) in place of solving."),
+        typer.Option("--from", help="Read this file (.nc, .mat, .npz, HDF5) instead of solving."),
     ] = None,
     as_json: Json = False,
 ) -> None:

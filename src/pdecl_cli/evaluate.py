@@ -5,13 +5,24 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Cache, Json, Model, Nodes, Problem, TestCount, explaining, print_json, print_rows
+from .common import (
+    Bound,
+    Cache,
+    Json,
+    ModelName,
+    Nodes,
+    ProblemFile,
+    TestCount,
+    explaining,
+    print_json,
+    print_rows,
+)
 from .interrupt import resumes
 
 
 def evaluate(
-    model: Model,
-    problem: Problem = None,
+    model: ModelName,
+    problem: ProblemFile = None,
     count: TestCount = None,
     grid: Annotated[
         int | None, typer.Option(min=5, help="φ on a grid: nodes a side to solve on.")
@@ -20,12 +31,10 @@ def evaluate(
     truth: Annotated[
         bool, typer.Option("--truth", help="Also against a costlier truth, where there is one.")
     ] = False,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Also what is known of each error without a reference.")
-    ] = False,
+    bound: Bound = False,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="φ and solutions of this file, in place of the test split."),
+        typer.Option("--from", help="φ and solutions of this file, instead of the test split."),
     ] = None,
     cache: Cache = Path("runs/data"),
     out: Annotated[
@@ -55,8 +64,8 @@ def evaluate(
     with explaining():
         from pdecl.family import dataset as datasets
         from pdecl.family.evaluate import evaluate as evaluate_on
+        from pdecl.family.identity import word_of
         from pdecl.family.published import load as load_data
-        from pdecl.family.record import word_of
         from pdecl.family.trained import find
         from pdecl.reduced.load import load
         from pdecl.report.runs import keep, standard_data

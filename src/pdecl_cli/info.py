@@ -39,7 +39,7 @@ def info(
 def about() -> dict[str, Any]:
     """Problems, presets, shipped bases, and this machine."""
     from pdecl.family import named, names
-    from pdecl.family.presets import preset
+    from pdecl.family.experiment import preset
     from pdecl.family.trained import shipped
     from pdecl.support.environment import environment
 

@@ -67,7 +67,7 @@ def interruptible(command: Callable[_P, None]) -> Callable[_P, None]:
                     typer.echo(_sentence(), err=True)
                 status = STATUS[interrupted.number]
                 if _Command.alone:
-                    _leave(status)
+                    leave(status)
                 raise typer.Exit(status) from None
 
     return run
@@ -136,7 +136,8 @@ def _end(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _leave(status: int) -> NoReturn:
+def leave(status: int) -> NoReturn:
+    """Ends the process without the clean-up of JAX, which would finish its work, or wait for others."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

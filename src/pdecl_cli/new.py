@@ -29,9 +29,7 @@ def new(
     if file.exists() and not overwrite:
         stop(f"{file} is there already; give another name, or --overwrite")
     with explaining():
-        from pdecl.support.files import replacing
+        from pdecl.support.files import write_text
 
-        start = (resources.files(__package__) / "start.txt").read_text("utf-8")
-        with replacing(file) as temporary:
-            temporary.write_text(start, "utf-8")
+        write_text(file, (resources.files(__package__) / "start.txt").read_text("utf-8"))
     Console().print(f"written {file}; now: pdecl train {file}", soft_wrap=True)

@@ -18,12 +18,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import typer
 
 from .common import CANNOT, say, stop
-from .interrupt import Interrupted, silent
+from .interrupt import Interrupted, leave, silent
 
 _ADDRESS = "PDECL_PROCESS"  # "host:port number count", for a process that `start` has started
 _POLL, _PATIENCE = (
@@ -97,10 +97,10 @@ def _guess(number: int) -> str:
 def _alone(arguments: Sequence[str]) -> list[str]:
     """The arguments without `--processes`."""
     kept, skip = [], False
-    for one in arguments:
-        if not skip and one != "--processes" and not one.startswith("--processes="):
-            kept.append(one)
-        skip = one == "--processes"
+    for word in arguments:
+        if not skip and word != "--processes" and not word.startswith("--processes="):
+            kept.append(word)
+        skip = word == "--processes"
     return kept
 
 
@@ -114,9 +114,9 @@ def _cores(count: int) -> list[set[int]] | None:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
@@ -146,31 +146,31 @@ def together(distributed: bool, facts: Callable[[], dict[str, Any]]) -> Iterator
         yield
     except Interrupted:
         if number:
-            _leave(128 + signal.SIGTERM)
+            leave(128 + signal.SIGTERM)
         raise
     except BaseException as error:
-        if isinstance(error, processes.LostProcess) and given:
+        lost = isinstance(error, processes.LostProcess)
+        if lost and given:
             time.sleep(2 * _PATIENCE)  # the process that started this one knows more, and ends it
-        if not isinstance(error, typer.Exit | processes.ProcessError):
-            traceback.print_exc(file=sys.stderr)
-        elif isinstance(error, processes.ProcessError):
-            say("[bold red]error:[/]", str(error))
+        _say_why(error)
         sys.stdout, sys.stderr = printed, complained
-        told = processes.told(own=not isinstance(error, processes.LostProcess), seconds=_PATIENCE)
-        if number and not told:
+        first_says_why = processes.told(own=not lost, seconds=_PATIENCE)
+        if number and not first_says_why:
             which = "" if given else f"process {number}: "
             sys.stderr.write(which + heard.getvalue())
-        _leave(error.exit_code if isinstance(error, typer.Exit) else CANNOT)
+        leave(error.exit_code if isinstance(error, typer.Exit) else CANNOT)
     finally:
         sys.stdout, sys.stderr = printed, complained
 
 
-def _leave(status: int) -> NoReturn:
-    """Ends the process without JAX's clean-up, which would wait for the others."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(status)
+def _say_why(error: BaseException) -> None:
+    """What ended the command, on standard error; `stop` has said it of an exit."""
+    from pdecl import ProcessError
+
+    if isinstance(error, ProcessError):
+        say("[bold red]error:[/]", str(error))
+    elif not isinstance(error, typer.Exit):
+        traceback.print_exception(error, file=sys.stderr)
 
 
 def _python_alone_prints() -> None:

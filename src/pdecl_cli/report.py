@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .common import Json, Problem, explaining, print_json
+from .common import Json, ProblemFile, explaining, print_json
 from .interrupt import resumes
 
 
@@ -15,7 +15,7 @@ def report(
         list[Path],
         typer.Argument(help="Folders of runs, or folders that hold some.", show_default=False),
     ],
-    problem: Problem = None,
+    problem: ProblemFile = None,
     kept: Annotated[
         Path | None,
         typer.Option(help="Folder of results that `pdecl results` kept, to stand beside the runs."),

@@ -28,7 +28,7 @@ def results(
     with explaining():
         from pdecl.report import results as page
         from pdecl.report import runs as run_folders
-        from pdecl.support.files import replacing
+        from pdecl.support.files import write_text
 
         for folder in run_folders.find(runs) if runs else []:
             run = run_folders.read(folder)
@@ -36,7 +36,5 @@ def results(
         files = sorted(kept.glob("*.json"))
         if not files:
             raise ValueError(f"{kept} holds no results; name the folders of some runs.")
-        text = page.markdown([page.read(file) for file in files], regenerate="pdecl results")
-        with replacing(out) as temporary:
-            temporary.write_text(text, "utf-8")
+        write_text(out, page.markdown([page.read(file) for file in files]))
     Console().print(f"{len(files)} results in {kept}; written {out}", soft_wrap=True)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from .common import Model, Nodes, Problem, explaining, stop
+from .common import ModelName, Nodes, ProblemFile, explaining, stop
 
 
 def solve(
-    model: Model,
-    problem: Problem = None,
+    model: ModelName,
+    problem: ProblemFile = None,
     phi: Annotated[
         str | None,
         typer.Option(
@@ -22,7 +22,7 @@ def solve(
     sample: Annotated[
         str | None,
         typer.Option(
-            metavar="SEED,COUNT", help="Draw φ from the model's distribution, in place of --phi."
+            metavar="SEED,COUNT", help="Draw φ from the model's distribution, instead of --phi."
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The variable of the file that holds φ.")] = None,
@@ -47,7 +47,7 @@ def solve(
         list[str] | None,
         typer.Option(
             metavar="'mean over t'",
-            help="Keep functionals in place of values: mean, norm, max, min of u or a derivative over "
+            help="Keep functionals instead of values: mean, norm, max, min of u or a derivative over "
             "coordinates; several with a semicolon between.",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Cache, Json, Stated, TestCount, explaining, print_json, print_rows, say, stop
+from .common import Bound, Cache, Json, Stated, TestCount, explaining, print_json, print_rows, say, stop
 from .evaluate import measured
 from .interrupt import resumes
 from .processes import start, together
@@ -89,6 +89,7 @@ def train(
         ),
     ] = False,
     count: TestCount = None,
+    bound: Bound = False,
     cache: Cache = Path("runs/data"),
     as_json: Json = False,
 ) -> None:
@@ -128,7 +129,7 @@ def train(
         return
     with together(distributed, lambda: {"the problem": _stated(problem)}), explaining():
         from pdecl.family import resolve
-        from pdecl.family.presets import preset
+        from pdecl.family.experiment import preset
         from pdecl.parallel.processes import launched
         from pdecl.reduced.train import why_not
         from pdecl.report.runs import folder_name, train_reduced
@@ -151,7 +152,7 @@ def train(
             own = {"tolerance": tolerance, "budget": budget}
             run = train_reduced(
                 family, out or Path("runs") / family.name, cache=cache, count=count,
-                progress=not as_json, word=problem,
+                progress=not as_json, word=problem, bound=bound,
                 **{key: value for key, value in own.items() if value is not None},
             )  # fmt: skip
             print_json(summary(run)) if as_json else show(summary(run))
@@ -165,7 +166,7 @@ def train(
         )
         run = train_run(
             experiment, folder, cache=cache, count=count, progress=not as_json, word=problem,
-            seconds=seconds,
+            seconds=seconds, bound=bound,
         )  # fmt: skip
         print_json(summary(run)) if as_json else show(summary(run))
 
@@ -179,7 +180,7 @@ def _stated(problem: str) -> str:
     return hashlib.sha256(stated.encode()).hexdigest()[:12]
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     """Processors differ in the last digits."""
     if isinstance(value, dict):
         return {name: _rounded(one) for name, one in value.items()}
@@ -190,7 +191,8 @@ def _rounded(value: Any) -> Any:
 
 def summary(run: "Run") -> dict[str, Any]:
     """What a run came to, as plain data."""
-    kept = ("error", "residual_loss", "beside", "statuses", "reference", "seconds_per_phi")
+    kept = ["error", "residual_loss", "beside", "statuses", "reference", "seconds_per_phi"]
+    kept += ["errors", "bounds"] if "bounds" in run.evaluation else []
     return {
         "folder": str(run.folder),
         "problem": run.experiment.problem,

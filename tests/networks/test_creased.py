@@ -30,7 +30,7 @@ def test_the_front_is_the_characteristic_through_the_corner():
     for x in (0.2, 0.5, 0.8):
         arrival, _ = quad(lambda y: 1 / beta(y), 0, x)
         times = jnp.linspace(0, 1, 2001)
-        s = jax.vmap(lambda t, x=x: here.smooth(jnp.array([x, t]), None) @ here.front)(times)
+        s = jax.vmap(lambda t, x=x: here.inner(jnp.array([x, t]), None) @ here.front)(times)
         crossings = times[:-1][jnp.sign(s[1:]) != jnp.sign(s[:-1])]
         assert jnp.abs(crossings - arrival).min() < 1e-3
 
@@ -41,8 +41,8 @@ def test_derivatives_of_creased_functions():
     found = bases.evaluate(here, ("u",), x[None], PHI[0], {(), (1,)})
     numeric = (here(x + jnp.array([0, h]), None) - here(x - jnp.array([0, h]), None)) / (2 * h)
     np.testing.assert_allclose(found["u", (1,)][0], numeric, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(found["u", ()][0, :12], here.smooth(x, None)[:12])
-    assert not np.any(found["u", ()][0, 12:] == here.smooth(x, None)[12:])
+    np.testing.assert_array_equal(found["u", ()][0, :12], here.inner(x, None)[:12])
+    assert not np.any(found["u", ()][0, 12:] == here.inner(x, None)[12:])
 
 
 def test_gradients_go_through_both_solves():

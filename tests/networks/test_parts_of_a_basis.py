@@ -28,6 +28,17 @@ MESH = box.mesh(9)
 X, T = np.asarray(MESH).T
 
 
+@pytest.mark.parametrize(("points", "most"), [(1, 4), (4, 4), (5, 4), (7, 4), (9, 4)])
+def test_points_in_chunks_are_one_program_whatever_their_number(points, most):
+    coords = jnp.linspace(0, 1, 2 * points).reshape(points, 2)
+    at_point = lambda x: {"sine": jnp.sin(x[0]), "both": 2 * x}
+    chunked = lambda coords: bases.in_chunks(at_point, coords, most)
+    jax.tree.map(np.testing.assert_array_equal, chunked(coords), jax.vmap(at_point)(coords))
+    assert count("sin", chunked, coords) == 1
+    slope = jax.grad(lambda coords: jnp.sum(chunked(coords)["sine"]))(coords)
+    np.testing.assert_allclose(slope[:, 0], np.cos(coords[:, 0]))
+
+
 def count(primitive, function, *arguments):
     """How often a primitive is in the program of a function."""
 

@@ -13,8 +13,7 @@ from through_the_layer import check_gradient, residual_loss
 import pdecl
 from pdecl.basis.networks.field import FieldFeatures, potential_slopes
 from pdecl.basis.networks.products import channels_for, factors
-from pdecl.family.experiment import from_dict
-from pdecl.family.presets import preset
+from pdecl.family.experiment import from_dict, preset
 from pdecl.problems.darcy import Darcy
 
 SMALL = Darcy(grid=13)

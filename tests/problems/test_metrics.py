@@ -5,8 +5,8 @@ import pytest
 from on_a_grid import conservative_residual
 
 import pdecl
+from pdecl.family.experiment import preset
 from pdecl.family.metrics import relative_error, relative_l2, summarise
-from pdecl.family.presets import preset
 from pdecl.family.trained import nodes_of
 
 

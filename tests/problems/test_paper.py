@@ -5,8 +5,7 @@ from dataclasses import replace
 import jax
 import pytest
 
-from pdecl.family.experiment import basis_of, loss_problem_of, problem_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, loss_problem_of, preset, problem_of
 from pdecl.state.rules import Nodes
 
 
@@ -18,7 +17,7 @@ def widths(layers):
 def counts(problem):
     """How many points each condition has."""
     sets = problem.draw(50)
-    return {c.name: len(sets[problem.set_of(c)]) for c in problem.conditions}
+    return {c.name: len(sets[k]) for c, k in zip(problem.conditions, problem.places, strict=True)}
 
 
 @pytest.mark.parametrize("method", ["hard", "soft"])

@@ -12,11 +12,11 @@ from scipy import stats
 from pdecl.family import SPLITS, named, shipped
 from pdecl.family.fields import (
     neumann_field,
+    normals,
     periodic_field,
     squared_exponential_field,
     squared_exponential_modes,
 )
-from pdecl.family.noise import normals
 from pdecl.problems import Burgers, Convection, Darcy
 
 SMALL = {"darcy": Darcy(grid=29), "burgers": Burgers(), "convection": Convection()}

@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pdecl
-from pdecl.family.experiment import basis_of, keys_of
+from pdecl.family.experiment import basis_of, keys_of, preset
 from pdecl.family.metrics import relative_l2
-from pdecl.family.presets import preset
 from pdecl_cli import app
 
 TINY = {"size": 12, "width": 12, "depth": 1, "creased": 0.0}

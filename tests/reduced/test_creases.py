@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from waves import WIDTH
 
 import pdecl
-from pdecl.family.experiment import basis_of
+from pdecl.family.experiment import basis_of, preset
 from pdecl.family.metrics import relative_l2
-from pdecl.family.presets import preset
 from pdecl.nn import Creased
 from pdecl.reduced import compile, load_compiled, recommend
 from pdecl.reduced.compile import assemble, snapshots_of

@@ -10,8 +10,7 @@ import pytest
 from waves import network, stated
 
 import pdecl
-from pdecl.family.experiment import basis_of
-from pdecl.family.presets import preset
+from pdecl.family.experiment import basis_of, preset
 from pdecl.family.trained import load
 from pdecl.reduced import compile, load_compiled
 from pdecl.support.status import Status

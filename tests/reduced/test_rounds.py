@@ -10,30 +10,36 @@ import pytest
 
 import pdecl
 from pdecl.layer.system import build
+from pdecl.reduced import core
 from pdecl.reduced.core import answer, in_rounds
 from pdecl.reduced.online import Rules, first_iterate, iterated
 
 
 @pytest.fixture(scope="module")
 def strict(reduced):
-    """A solver whose steps go on for long enough that φ differ in how many they need."""
+    """A solver whose steps begin at zero and go on for long, so that φ differ in how many they need."""
     rules = replace(reduced.core.rules, rtol=jnp.asarray(1e-10), max_steps=30, offset=0.0)
-    return replace(reduced.core, rules=rules)
+    anywhere = replace(reduced.core.statistics, warm_start=None)
+    return replace(reduced.core, rules=rules, statistics=anywhere)
 
 
 @pytest.fixture(scope="module")
 def many(fresh):
-    """Larger amplitudes need more steps."""
-    return jnp.concatenate([fresh, fresh * jnp.array([1.0, 1.5, 1.5])])
+    """More than are kept together; larger amplitudes need more steps."""
+    stronger = [fresh * jnp.array([1.0, amplitude, amplitude]) for amplitude in (1.0, 1.25, 1.5)]
+    return jnp.concatenate(stronger)
 
 
 def test_it_is_what_each_would_find_alone(strict, many):
+    assert len(many) >= core.SMALL
     found = jax.jit(lambda phis: in_rounds(strict, phis))(many)
     alone = jax.jit(jax.vmap(strict.iterate))(many)
     assert alone.converged.all()
     assert found.converged.all()
     assert len(np.unique(alone.steps)) > 2
-    assert (np.asarray(found.steps) > 2).sum() > len(many) // 16  # so that one round is not enough
+    # So that one round of each kind is not enough.
+    assert (np.asarray(found.steps) > 1).sum() > len(many) // core.SHARES[0]
+    assert (np.asarray(found.steps) > 2).sum() > len(many) // core.SHARES[1]
     np.testing.assert_allclose(found.weights, alone.weights, rtol=0, atol=1e-8)
 
 

@@ -9,5 +9,8 @@ tolerance; the error is estimated by a richer solution that goes beside it.
 """
 
 from .answer import Adaptive as Adaptive
+from .effort import Budget as Budget
+from .many import AdaptiveMany as AdaptiveMany
+from .solve import solve_many_to_tolerance as solve_many_to_tolerance
 from .solve import solve_to_tolerance as solve_to_tolerance
 from .traced import Traced as Traced

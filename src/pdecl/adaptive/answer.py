@@ -1,7 +1,7 @@
 """What a solve to a tolerance returns: a function of the coordinates with a statement of its error."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -41,7 +41,8 @@ class Adaptive(Shown):
     - `relative_residual`: how well each condition holds on points that no row was at, as in `Solution`.
     - `functions`: the most at one time; `slabs` of the coordinate that was marched along, if one was.
     - `has_jumped`: whether the boundary contradicted the start, which then is followed by a jump.
-    - `steps`, `factorisations`, `seconds`: what it took, compilation included.
+    - `steps`, `factorisations`, `seconds`: what it took, compilation included; of φ that were solved
+      together the share of one in the seconds.
 
     Where a march stopped early, values beyond are NaN.
     """
@@ -59,6 +60,8 @@ class Adaptive(Shown):
     factorisations: int = 0
     seconds: float = np.nan
     has_jumped: bool = False
+    # All that marched together, values with one more axis in front, and the place of this one.
+    march: "tuple[Adaptive, int] | None" = field(default=None, repr=False)
 
     def __call__(self, points: Any) -> Any:
         """u at points of shape `(n, d)`: an array `(n,)`, or a dictionary of them."""
@@ -99,13 +102,19 @@ class Adaptive(Shown):
 
     def at(self, coords: np.ndarray, axes: tuple[int, ...]) -> dict[str, np.ndarray]:
         """The derivative along these axes of each unknown, without checks."""
-        out = {u: np.full(len(coords), np.nan) for u in self.problem.unknowns}
+        lead = next(iter(self.pieces[0].values.values())).shape[:-2] if self.pieces else ()
+        out = {u: np.full((*lead, len(coords)), np.nan) for u in self.problem.unknowns}
         for piece, here in self.by_piece(coords):
             for first in range(0, len(here), _AT_ONCE):
                 some = here[first : first + _AT_ONCE]
                 for u, values in _evaluated(piece, self.marched, coords[some], axes).items():
-                    out[u][some] = values
+                    out[u][..., some] = values
         return out
+
+    def some(self, numbers: np.ndarray) -> "Adaptive":
+        """Of φ that marched together, some."""
+        cut = lambda piece: replace(piece, values={u: x[numbers] for u, x in piece.values.items()})
+        return replace(self, pieces=[cut(piece) for piece in self.pieces])
 
     @property
     def error_estimate(self) -> float:
@@ -182,7 +191,9 @@ def _evaluated(
     orders = tuple(axes.count(a) for a in space.axes)
     for u in space.unknowns:
         in_time = _in_time(piece, marched, u, coords, axes)
-        out[u] = ((space.values(u, coords, orders) @ piece.values[u].T) * in_time).sum(axis=1)
+        flat = piece.values[u].reshape(-1, piece.values[u].shape[-1])
+        x = (space.values(u, coords, orders) @ flat.T).reshape(len(coords), -1, in_time.shape[1])
+        out[u] = (x * in_time[:, None]).sum(axis=2).T.reshape(*piece.values[u].shape[:-2], -1)
     return out
 
 

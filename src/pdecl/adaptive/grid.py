@@ -10,8 +10,9 @@ import scipy
 from ..state.domain import Region
 from ..state.jet import Entry
 from ..state.rules import tensor
+from .bands import Bands, Each, Layout
 from .pieces import Breaks, Pieces, Sparse
-from .rows import Equations
+from .rows import Equations, ManyEquations
 from .separable import Separable, separable
 from .space import Coefficients, Space, is_inside
 
@@ -26,7 +27,7 @@ class Grid(Space):
     less: there are then somewhat more rows than functions.
     """
 
-    def __init__(self, equations: Equations, breaks: list[Breaks], count: int):
+    def __init__(self, equations: Equations | ManyEquations, breaks: list[Breaks], count: int):
         super().__init__(equations)
         self.breaks = list(breaks)
         self.lines = {u: [self._line(u, p, count) for p in range(len(self.axes))] for u in self.unknowns}
@@ -34,6 +35,7 @@ class Grid(Space):
         taken: dict[tuple, tuple] = {}
         self.points = [self._once(i, self._place(i), taken) for i in self.reading.rest]
         self._apart: tuple[list[np.ndarray], Separable | None] | None = None
+        self._layout: Layout | None = None
 
     def values(self, u: str, coords: np.ndarray, orders: tuple[int, ...]) -> Sparse:
         """On grids products of the coordinates' tables; elsewhere products row by row."""
@@ -94,11 +96,11 @@ class Grid(Space):
         return tensor([line.samples for line in self.lines[u]], len(self.axes))
 
     def interpolate(self, u: str, values: np.ndarray) -> np.ndarray:
-        """Coefficients (N_u,) of the function with these values at `samples(u)`."""
+        """Coefficients (…, N_u) of the functions with these values at `samples(u)`."""
         x = self._unravelled(u, values)
         for p, line in enumerate(self.lines[u]):
-            x = _along(x, p, line.from_samples)
-        return x.ravel()
+            x = _along(x, values.ndim - 1 + p, line.from_samples)
+        return x.reshape(values.shape)
 
     def interpolate_transposed(self, u: str, weights: np.ndarray) -> np.ndarray:
         x = self._unravelled(u, weights)
@@ -114,7 +116,7 @@ class Grid(Space):
         lines = [line.nodes for line in self.lines[self.unknowns[0]]]
         orders = [entry.axes.count(a) for a in self.axes]
         values = self.on_grid(entry.unknown, coefficients, lines, orders)
-        return values.reshape(len(coefficients), -1)
+        return values.reshape(*coefficients.shape[:-1], -1)
 
     def separable(self, slopes: Sequence[np.ndarray]) -> Separable | None:
         if len(self.axes) < 2 or self.size < _FEW:
@@ -122,6 +124,15 @@ class Grid(Space):
         if self._apart is None or not all(map(np.array_equal, self._apart[0], slopes)):
             self._apart = list(slopes), separable(self, slopes)
         return self._apart[1]
+
+    def inverse(self, slopes: Sequence[np.ndarray], s: int, h: float) -> Any:
+        """Also with the slopes of a batch of φ, (φ, n, rows, entries)."""
+        if len(self.axes) < 2 and sum(g.shape[-3] * g.shape[-2] for g in slopes) == self.size:
+            if self._layout is None:
+                self._layout = Layout(self)
+            return Bands(self._layout, slopes, s, h)
+        one = lambda slopes: Space.inverse(self, slopes, s, h)
+        return one(slopes) if slopes[0].ndim == 3 else Each(one, slopes, h)
 
     def pieces(self, u: str, p: int) -> int:
         return self.lines[u][p].pieces

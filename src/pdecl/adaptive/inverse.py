@@ -23,6 +23,7 @@ _SOFT = 1e-3
 # steps than these, and left where it takes many.
 _LARGE, _WIDE, _STEPS, _MANY_STEPS = 700, 50, 30, 100
 _ACCURACY = 1e-10
+SINGULAR = "the equations are singular: conditions repeat or contradict each other"
 
 
 class Failed(Exception):
@@ -31,11 +32,6 @@ class Failed(Exception):
 
 class Singular(Failed):
     """Its linear equations have no solution, or many."""
-
-    def __init__(
-        self, why: str = "the equations are singular: conditions repeat or contradict each other"
-    ):
-        super().__init__(why)
 
 
 class Inverse:
@@ -169,7 +165,7 @@ def _sparse(A: Sparse) -> Both:
     try:
         factors = scipy.sparse.linalg.splu(A.tocsc())
     except RuntimeError as error:  # "Factor is exactly singular"
-        raise Singular() from error
+        raise Singular(SINGULAR) from error
     return factors.solve, lambda x: factors.solve(x, "T")
 
 
@@ -185,7 +181,7 @@ def _dense(A: np.ndarray) -> Both:
         try:
             factors = scipy.linalg.lu_factor(A, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgWarning as error:
-            raise Singular() from error
+            raise Singular(SINGULAR) from error
     solve = lambda r, trans=0: scipy.linalg.lu_solve(factors, r, trans, check_finite=False)
     return solve, lambda x: solve(x, 1)
 
@@ -199,7 +195,7 @@ def _least_squares(A: Sparse) -> Both:
     rows, columns = A.shape
     # SuperLU would find out too, but writes lines of LAPACK's about it before.
     if scipy.sparse.csgraph.structural_rank(A) < columns:
-        raise Singular()
+        raise Singular(SINGULAR)
     solve, back = _sparse(
         scipy.sparse.bmat([[_SOFT * scipy.sparse.identity(rows), A], [A.conj().T, None]], format="csr")
     )

@@ -52,8 +52,7 @@ class Levels:
                 raise Stop(f"{self.space.size} functions are the most there may be.")
             if self.count >= _MOST_LEVELS:
                 raise Stop(f"{self.count} levels of refinement are the most there may be.")
-            if self.effort.used_up:
-                raise Stop(f"{self.effort.in_words()}.")
+            self.effort.require()
             try:
                 self._next_level()
             except Failed as failure:
@@ -68,8 +67,8 @@ class Levels:
         )
         began = self.effort.seconds
         longer = 1.0 if self.space is None else space.size / self.space.size
-        if began + longer * self.last > self.effort.budget:
-            raise Stop(f"a richer level would take more than the budget of {self.effort.budget:g} s.")
+        self.effort.allow(space.size)
+        self.effort.foresee(self.last, self.effort.memory, longer)
         scale, before = dict.fromkeys(space.unknowns, 1.0), {}
         Z = np.zeros((1, space.size))
         if self.space is not None:
@@ -110,6 +109,7 @@ class Newton:
     def solve(self, Z: np.ndarray, target: float) -> np.ndarray:
         R, slopes = self._rows(Z)
         for step in range(40):
+            self.effort.require()
             inverse = self._inverse(slopes)
             change = -inverse(R[0])[None]
             size = self._size(change)

@@ -96,10 +96,30 @@ def read(problem: Problem, phi: Any) -> Reading:
     )  # fmt: skip
     if found.shape is None:
         _require_ends(found)
+        _require_order(found, phi)
     else:
         _require_parts(found)
     _require_pairs(found, [e for i in pairs for e in entries[i]])
     return found
+
+
+def repetition(reading: Reading) -> str | None:
+    """A sentence on two conditions that give the same of an unknown on the same face of a box."""
+    given: dict[tuple[Entry, int, int], int] = {}
+    names, box = reading.problem.names(), reading.problem.domain
+    for i in reading.owned if reading.shape is None else ():
+        if len(reading.entries[i]) != 1 or reading.rows[i] != 1:
+            continue
+        for axis, side in reading.problem.conditions[i].on.sides:
+            entry = reading.entries[i][0]
+            j = given.setdefault((entry, axis, side), i)
+            if j != i:
+                what = " of ".join(["a derivative"] * bool(entry.axes) + [entry.unknown])
+                return (
+                    f"{names[j]!r} and {names[i]!r} both give {what} where {box.names[axis]} = "
+                    f"{box.bounds[axis][side]:g}: they repeat or contradict each other."
+                )
+    return None
 
 
 def fixed(problem: Problem, phi: Any) -> Problem:
@@ -185,6 +205,58 @@ def _require_ends(reading: Reading) -> None:
                     "periodicity; of a coordinate that is time, all at its beginning and none at its "
                     "end."
                 )
+
+
+def _require_order(reading: Reading, phi: Any) -> None:
+    """That of several unknowns together there are as many conditions along each coordinate as the
+    degree of the equations' determinant in its derivative: each of two of order one may have none of
+    its own, but not both."""
+    problem, unknowns = reading.problem, reading.problem.unknowns
+    inner = [
+        i for i in reading.rest
+        if isinstance(on := problem.conditions[i].on, Region) and on.sides == ((),)
+    ]  # fmt: skip
+    if len(unknowns) < 2 or sum(reading.rows[i] for i in inner) != len(unknowns):
+        return
+    rng = np.random.default_rng(0)
+    slopes = []
+    for i in inner:
+        at = _at_zero(problem, i, reading.entries[i], phi)
+        v = 1 + rng.random(len(reading.entries[i]))
+        slopes.append(np.asarray(jax.jacfwd(at)(jnp.asarray(v))))
+    others = np.exp(2j * np.pi * rng.random(len(problem.domain.names)))
+    for a in set(reading.space_axes) - set(reading.periodic):
+        needed = _degree(reading, inner, slopes, a, others)
+        given = sum(reading.ends.get((u, a, side), 0) for u in unknowns for side in (0, 1))
+        if given < needed:
+            name = problem.domain.names[a]
+            raise ValueError(
+                f"too few conditions: by {name} the equations of {', '.join(unknowns)} together are of "
+                f"order {needed}, and {given} are stated at its ends, {name} = {_ends(reading, a)}. "
+                f"{needed} are needed, or periodicity."
+            )
+
+
+def _degree(
+    reading: Reading, inner: list[int], slopes: list[np.ndarray], axis: int, others: np.ndarray
+) -> int:
+    """Of the determinant of the linear equations in a derivative, others being numbers: from its values
+    at roots of unity."""
+    unknowns = reading.problem.unknowns
+    count = 1 + sum(reading.orders[u][axis] for u in unknowns)
+    matrices = np.zeros((count, len(unknowns), len(unknowns)), complex)
+    symbols = np.tile(others, (count, 1))
+    symbols[:, axis] = np.exp(2j * np.pi * np.arange(count) / count)
+    first = 0
+    for i, g in zip(inner, slopes, strict=True):
+        for e, entry in enumerate(reading.entries[i]):
+            power = symbols[:, list(entry.axes)].prod(axis=1)
+            k = unknowns.index(entry.unknown)
+            matrices[:, first : first + len(g), k] += power[:, None] * g[:, e]
+        first += len(g)
+    matrices /= np.maximum(np.abs(matrices).max(axis=(0, 2), keepdims=True), 1e-300)
+    sizes = np.abs(np.fft.fft(np.linalg.det(matrices)))
+    return int(np.flatnonzero(sizes > 1e-9 * sizes.max()).max(initial=0))
 
 
 def _require_parts(reading: Reading) -> None:

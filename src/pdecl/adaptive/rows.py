@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ from ..state.problem import Problem
 from .reading import Reading, fixed, read
 
 _INSIDE = 500  # points that residuals are measured at
+_TOGETHER, _BLOCK = 16, 512  # φ and points in one call of a program for many
 
 
 class Programs:
@@ -43,6 +44,15 @@ class Programs:
             return values, slopes
 
         return self._compiled("rows", index, jax.vmap(both, (0, 0, None)))
+
+    def many(self, index: int) -> Callable[..., Any]:
+        """The same for a batch of φ at the same points, v and φ with one more axis in front."""
+        return self._compiled("many", index, jax.vmap(self.rows(index), (None, 0, 0)))
+
+    def many_values(self, index: int) -> Callable[..., Any]:
+        """Without the slopes."""
+        one = lambda where, v, phi: self._all(index, where, v, phi)
+        return self._compiled("values", index, jax.vmap(one, (None, 0, 0)))
 
     def push(self, index: int) -> Callable[..., Any]:
         """`(where, v, phi, dphi)` to the rows' derivative with respect to φ in a direction."""
@@ -107,6 +117,9 @@ class Equations:
         values, slopes = program(jax.tree.map(padded, where), padded(v), self.phi)
         return np.asarray(values)[: len(v)], np.asarray(slopes)[: len(v)]
 
+    def some(self, numbers: Any) -> "Equations":
+        return self
+
     def push(self, index: int, where: dict[str, Any], v: np.ndarray, dphi: Any) -> np.ndarray:
         """(n, rows): how rows change with φ in a direction."""
         program = self.programs.push(index)
@@ -119,9 +132,90 @@ class Equations:
         return program(jax.tree.map(padded, where), padded(v), self.phi, w)
 
 
+@dataclass(frozen=True, eq=False)
+class ManyEquations:
+    """The conditions for a batch of φ, arrays of NumPy with one more axis in front."""
+
+    programs: Programs
+    phis: Any
+    count: int
+
+    @property
+    def reading(self) -> Reading:
+        return self.programs.reading
+
+    def some(self, numbers: np.ndarray) -> "ManyEquations":
+        """For some of the φ."""
+        phis = jax.tree.map(lambda leaf: leaf[numbers], self.phis)
+        return ManyEquations(self.programs, phis, len(numbers))
+
+    @classmethod
+    def of(cls, equations: Equations) -> "ManyEquations":
+        """A batch of one."""
+        return cls(equations.programs, jax.tree.map(lambda x: np.asarray(x)[None], equations.phi), 1)
+
+    def one(self, number: int) -> Equations:
+        phi = jax.tree.map(lambda leaf: jnp.asarray(leaf[number]), self.phis)
+        return Equations(self.programs.at(phi), phi)
+
+    def rows(self, index: int, where: dict[str, Any], v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values (φ, n, rows) and slopes (φ, n, rows, entries), v of shape (φ, n, entries). In blocks of
+        one size, so that few programs are compiled whatever the batch and the points are."""
+        if self.count == 1:
+            found = self.one(0).rows(index, where, v[0])
+            return found[0][None], found[1][None]
+        rows = self.reading.rows[index]
+        found = np.empty((*v.shape[:2], rows)), np.empty((*v.shape[:2], rows, v.shape[2]))
+        self._fill(found, self.programs.many(index), where, v)
+        return found
+
+    def values(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """The values alone."""
+        if self.count == 1:
+            return self.rows(index, where, v)[0]
+        found = np.empty((*v.shape[:2], self.reading.rows[index]))
+        program = self.programs.many_values(index)
+        self._fill((found,), lambda *args: (program(*args),), where, v)
+        return found
+
+    def _fill(
+        self, found: tuple[np.ndarray, ...], program: Any, where: dict[str, Any], v: np.ndarray
+    ) -> None:
+        n, parts = v.shape[1], []
+        cut = lambda leaf, here: _filled(leaf[here], _TOGETHER)
+        blocks = [slice(k, k + _TOGETHER) for k in range(0, self.count, _TOGETHER)]
+        phis = [jax.tree.map(partial(cut, here=here), self.phis) for here in blocks]
+        for low in range(0, n, _BLOCK):
+            points = slice(low, low + _BLOCK)
+            place = jax.tree.map(lambda x, points=points: padded(x[points]), where)
+            size = len(place["coords"])
+            for here, phi in zip(blocks, phis, strict=True):
+                part = v[here, points]
+                asked = np.zeros((_TOGETHER, size, v.shape[2]))
+                asked[: part.shape[0], : part.shape[1]] = part
+                parts.append((here, points, part.shape[:2], program(place, asked, phi)))
+        for here, points, (count, many), out in parts:
+            for whole, x in zip(found, out, strict=True):
+                whole[here, points] = np.asarray(x)[:count, :many]
+
+
+def _filled(x: np.ndarray, count: int) -> np.ndarray:
+    """The last repeated, up to a number of φ."""
+    more = count - len(x)
+    return np.concatenate([x, np.repeat(x[-1:], more, axis=0)]) if more else x
+
+
 def equations_of(problem: Problem, phi: Any) -> Equations:
     """Programs of the last few problems are kept: another φ of the same problem compiles nothing."""
     return Equations(_programs(_Key(problem, phi)).at(phi), phi)
+
+
+def equations_of_many(problem: Problem, phis: Any) -> ManyEquations:
+    """`phis`: with one more axis in front of every array."""
+    phis = jax.tree.map(np.asarray, phis)
+    count = len(jax.tree.leaves(phis)[0])
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), phis)
+    return ManyEquations(_programs(_Key(problem, first)), phis, count)
 
 
 class _Key:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from .inverse import Both, Singular
+from .inverse import SINGULAR, Both, Singular
 from .pieces import Sparse
 from .space import is_inside
 
@@ -64,7 +64,7 @@ class Separable:
         spread = reduce(np.add.outer, [values for values, _, _ in self.lines])
         divisor = spread + sum(term.slope * shift**term.march for term in self.alone)
         if not np.abs(divisor).min() > _SINGULAR * np.abs(divisor).max():
-            raise Singular()
+            raise Singular(SINGULAR)
         into, out_of = [q for _, _, q in self.lines], [p for _, p, _ in self.lines]
         turned = lambda matrices: [matrix.T for matrix in matrices]
         slopes = [(term.slope * shift**term.march, term.tables) for term in self.alone + self.steep]

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from ..state.domain import Region
 from ..state.jet import Entry
 from ..state.rules import tensor
 from .inverse import Inverse
-from .rows import Equations
+from .rows import Equations, ManyEquations
 
 Coefficients = dict[str, np.ndarray]  # for each unknown (…, N_u)
 
@@ -26,8 +27,9 @@ class Space:
     and spectra.
     """
 
-    def __init__(self, equations: Equations):
-        self.equations, self.reading = equations, equations.reading
+    def __init__(self, equations: Equations | ManyEquations):
+        self.equations: Any = equations
+        self.reading = equations.reading
         self.axes, self.unknowns = self.reading.space_axes, self.reading.problem.unknowns
         self.size, self.shares = 0, {u: slice(0, 0) for u in self.unknowns}
         self.points: list[dict[str, Any]] = []
@@ -56,20 +58,22 @@ class Space:
         raise NotImplementedError
 
     def tails(self, u: str, spectrum: np.ndarray) -> list[np.ndarray]:
-        """For each axis the sizes (3, pieces) of the last three coefficients in each piece, over the
-        first axis of the spectrum a root mean square."""
-        return [
-            np.sqrt((pieces[..., -3:] ** 2).sum(axis=0) / len(spectrum)).T
-            for pieces in self.in_pieces(u, spectrum)
-        ]
+        """For each axis the sizes (…, 3, pieces) of the last three coefficients in each piece, over the
+        stages of the spectrum (…, stages, n_1, n_2, …) a root mean square."""
+        found = []
+        for pieces in self.in_pieces(u, spectrum):
+            squares = (pieces[..., -3:] ** 2).sum(axis=(-4, -3)) / pieces.shape[-4]
+            found.append(np.sqrt(np.swapaxes(squares, -1, -2)))
+        return found
 
     def in_pieces(self, u: str, spectrum: np.ndarray) -> list[np.ndarray]:
-        """The spectrum for each axis as (all others, pieces, coefficients of a piece)."""
+        """The spectrum for each axis as (…, stages, all others, pieces, coefficients of a piece)."""
         d, found = len(self.axes), []
+        lead = spectrum.shape[: spectrum.ndim - d]
         for p in range(d):
             y = np.moveaxis(spectrum, spectrum.ndim - d + p, -1)
             count = self.pieces(u, p)
-            found.append(y.reshape(-1, count, y.shape[-1] // count))
+            found.append(y.reshape(*lead, -1, count, y.shape[-1] // count))
         return found
 
     def pieces(self, u: str, p: int) -> int:
@@ -99,14 +103,25 @@ class Space:
         """Every condition's rows, (s, all), and its slopes, (s, n, rows, entries).
 
         `jets[u][a]` are coefficients (s, N_u) of the derivative of order a by the marched coordinate.
+        For a batch of φ every array has one more axis in front.
         """
         s, values, slopes = len(times), [], []
         for i, where, v in self.asked(jets, times):
-            n = len(v) // s
+            lead, n = v.shape[:-2], v.shape[-2] // s
             rows, g = self.equations.rows(i, where, v)
-            values.append(np.moveaxis(rows.reshape(s, n, -1), 2, 1).reshape(s, -1))
-            slopes.append(g.reshape(s, n, *g.shape[1:]))
-        return np.concatenate(values, axis=1), slopes
+            by_row = np.swapaxes(rows.reshape(*lead, s, n, -1), -1, -2)
+            values.append(by_row.reshape(*lead, s, -1))
+            slopes.append(g.reshape(*lead, s, n, *g.shape[-2:]))
+        return np.concatenate(values, axis=-1), slopes
+
+    def evaluate_values(self, jets: dict[str, list[np.ndarray]], times: np.ndarray) -> np.ndarray:
+        """Without the slopes, for a batch of φ."""
+        s, values = len(times), []
+        for i, where, v in self.asked(jets, times):
+            rows = self.equations.values(i, where, v)
+            by_row = np.swapaxes(rows.reshape(len(v), s, -1, rows.shape[-1]), -1, -2)
+            values.append(by_row.reshape(len(v), s, -1))
+        return np.concatenate(values, axis=-1)
 
     def asked(
         self, jets: dict[str, list[np.ndarray]], times: np.ndarray
@@ -114,15 +129,17 @@ class Space:
         """For each condition its number, its points at all times and what it reads there."""
         for k, i in enumerate(self.reading.rest):
             n, entries = len(self.points[k]["coords"]), self.reading.entries[i]
-            v = np.empty((len(times), n, len(entries)))
+            lead = next(iter(jets.values()))[0].shape[:-2]
+            v = np.empty((*lead, len(times), n, len(entries)))
             for e, entry in enumerate(entries):
                 coefficients = jets[entry.unknown][self.reading.march_count(entry)]
-                v[:, :, e] = self.read(k, entry, coefficients)
-            yield i, self._at(times, self.points[k]), v.reshape(len(times) * n, -1)
+                v[..., e] = self.read(k, entry, coefficients)
+            yield i, self._at(times, self.points[k]), v.reshape(*lead, len(times) * n, -1)
 
     def read(self, k: int, entry: Entry, coefficients: np.ndarray) -> np.ndarray:
         """A jet entry's space part, (…, n), at the points of a condition."""
-        return (self.table(k, entry) @ coefficients.T).T
+        flat = coefficients.reshape(-1, coefficients.shape[-1])
+        return (self.table(k, entry) @ flat.T).T.reshape(*coefficients.shape[:-1], -1)
 
     def matrices(
         self, slopes: Sequence[np.ndarray], some: Sequence[int] | None = None
@@ -179,6 +196,15 @@ class Space:
                 total += np.abs(g[:, :, e]) * norms[:, None]
             sizes.append(np.repeat(np.sqrt((total**2).mean(axis=0)), len(g)))
         return np.concatenate(sizes)
+
+    def some(self, numbers: np.ndarray) -> Any:
+        """The same functions, and the equations of some φ of a batch."""
+        return self.of(self.equations.some(numbers))
+
+    def of(self, equations: Any) -> Any:
+        other = copy(self)
+        other.equations = equations
+        return other
 
     def _at(self, times: np.ndarray, where: dict[str, Any]) -> dict[str, Any]:
         """The points of a condition at each of the times."""

@@ -54,9 +54,9 @@ def to_legendre(values: np.ndarray, s: int) -> np.ndarray:
     """The matrix that takes values at start and stages, or at the stages alone, to Legendre
     coefficients."""
     stages = radau(s)
-    return stages.to_legendre if len(values) == s + 1 else stages.alone
+    return stages.to_legendre if values.shape[-2] == s + 1 else stages.alone
 
 
 def at_times(values: np.ndarray, s: int, x: np.ndarray) -> np.ndarray:
     """The polynomial through `values` at other times, x in [−1, 1] or beyond."""
-    return legendre.legvander(x, len(values) - 1) @ (to_legendre(values, s) @ values)
+    return legendre.legvander(x, values.shape[-2] - 1) @ (to_legendre(values, s) @ values)

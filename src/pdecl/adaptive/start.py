@@ -8,7 +8,7 @@ import numpy as np
 
 from .effort import Stop
 from .grid import Grid
-from .rows import Equations
+from .rows import Equations, ManyEquations
 from .slab import Start
 
 _STEPS = 8  # of Newton's method; one is exact for affine conditions
@@ -18,8 +18,9 @@ class Starter:
     """`starter(space)`: for each unknown the coefficients of its value and of its derivatives by the
     marched coordinate below the highest, by interpolation at the space's samples."""
 
-    def __init__(self, equations: Equations):
-        self._equations, reading = equations, equations.reading
+    def __init__(self, equations: Equations | ManyEquations):
+        self._equations: Any = equations
+        reading = equations.reading
         assert reading.marched is not None
         self._axis = reading.marched
         self.slots = [(u, a) for u in reading.problem.unknowns for a in range(reading.march_order[u])]
@@ -28,7 +29,7 @@ class Starter:
         out: Start = {}
         for u in space.unknowns:
             values = self.values(space.samples(u), space.axes)
-            out[u] = [space.interpolate(u, values[:, j]) for j in self._slots_of(u)]
+            out[u] = [space.interpolate(u, values[..., j]) for j in self._slots_of(u)]
         return out
 
     def push(self, space: Grid, dphi: Any) -> Start:
@@ -74,8 +75,9 @@ class Starter:
         return [self.slots.index((e.unknown, len(e.axes))) for e in entries]
 
     def values(self, points: np.ndarray, axes: list[int]) -> np.ndarray:
-        """(points, slots), by Newton's method at each point."""
-        v = np.zeros((len(points), len(self.slots)))
+        """(points, slots), by Newton's method at each point; of a batch of φ (φ, points, slots)."""
+        count = getattr(self._equations, "count", None)
+        v = np.zeros((*(() if count is None else (count,)), len(points), len(self.slots)))
         where = self.where(points, axes)
         for _ in range(_STEPS):
             rows, slopes = self.rows(where, v)
@@ -102,9 +104,9 @@ class Starter:
         reading, values, slopes = self._equations.reading, [], []
         for i in reading.start:
             read = self._read(i)
-            rows, g = self._equations.rows(i, where, v[:, read])
+            rows, g = self._equations.rows(i, where, v[..., read])
             full = np.zeros((*rows.shape, len(self.slots)))
-            full[:, :, read] = g
+            full[..., read] = g
             values.append(rows)
             slopes.append(full)
-        return np.concatenate(values, axis=1), np.concatenate(slopes, axis=1)
+        return np.concatenate(values, axis=-1), np.concatenate(slopes, axis=-2)

@@ -7,8 +7,8 @@ is a `Basis`; `specialise`, which everything goes through, makes one of anything
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from ..state.jet import Axes, derivatives
 from ..state.points import Lattice
 from ..support.mistakes import ask, found, in_words, require_arguments
+from ..support.types import Phi
 
 _ADVICE = (
     " A network of the point alone goes into a module with `def __call__(self, x, phi)`; one from φ to "
@@ -59,28 +60,68 @@ class Basis(eqx.Module):
     def count(self) -> int | None:
         return None
 
-    def at(self, phi: Any) -> "Basis":
+    def at(self, phi: Phi) -> "Basis":
         return self
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has to write `__call__(x, phi)` or `jets`.")
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         return jax.vmap(lambda x: derivatives(lambda y: self(y, phi), x, wanted))(coords)
+
+
+def forwarded(name: str, inner: str = "inner") -> Any:
+    """A member of a basis that is the one of another, which it has in a field."""
+    return property(lambda self: getattr(as_basis(getattr(self, inner)), name))
+
+
+class Wrapper(Basis):
+    """A basis made of another, with as many functions."""
+
+    inner: Any
+    count = forwarded("count")
+
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        return self.at(phi)(x, phi)
+
+
+def _own(name: str) -> Any:
+    """A member of a user's module; None if it has none."""
+    return property(lambda self: getattr(self.function, name, None))
+
+
+@runtime_checkable
+class HasJets(Protocol):
+    """What differentiates its functions in its own way, and need not be called."""
+
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]: ...
+
+
+@runtime_checkable
+class HasAt(Protocol):
+    """What makes a basis of each φ."""
+
+    def at(self, phi: Phi) -> Any: ...
+
+
+BasisLike: TypeAlias = Basis | Callable[..., Any] | HasJets | HasAt  # what `as_basis` takes
 
 
 class Plain(Basis):
     """A callable of the user's own, or a module with any of the members of a `Basis`."""
 
     function: Any
+    offset, weights, on_lattice, contract, times = map(
+        _own, ("offset", "weights", "on_lattice", "contract", "times")
+    )
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.function(x, phi)
 
-    def at(self, phi: Any) -> Basis:
+    def at(self, phi: Phi) -> Basis:
         return as_basis(self.function.at(phi)) if hasattr(self.function, "at") else self
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         own = getattr(self.function, "jets", None)
         return super().jets(coords, phi, wanted) if own is None else own(coords, phi, wanted)
 
@@ -88,37 +129,17 @@ class Plain(Basis):
     def pointwise(self) -> bool:
         return not hasattr(self.function, "jets")
 
-    @property
-    def offset(self) -> Any:
-        return getattr(self.function, "offset", None)
 
-    @property
-    def weights(self) -> Any:
-        return getattr(self.function, "weights", None)
-
-    @property
-    def on_lattice(self) -> Any:
-        return getattr(self.function, "on_lattice", None)
-
-    @property
-    def contract(self) -> Any:
-        return getattr(self.function, "contract", None)
-
-    @property
-    def times(self) -> Any:
-        return getattr(self.function, "times", None)
-
-
-def as_basis(basis: Any) -> Basis:
+def as_basis(basis: BasisLike) -> Basis:
     return basis if isinstance(basis, Basis) else Plain(basis)
 
 
-def specialise(basis: Any, phi: Any) -> Basis:
+def specialise(basis: BasisLike, phi: Phi) -> Basis:
     """The basis for one φ, with all that depends on φ alone computed."""
     return as_basis(basis).at(phi)
 
 
-def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str, int]:
+def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Phi) -> dict[str, int]:
     """How many functions each unknown has; where the basis does not know it, from shapes alone."""
     require_basis(basis)
     if (count := as_basis(basis).count) is not None:
@@ -140,7 +161,7 @@ def sizes(basis: Any, unknowns: tuple[str, ...], dim: int, phi: Any) -> dict[str
     return {unknown: leaf.shape[1] for unknown, leaf in out.items()}
 
 
-def require_basis(basis: Any, what: str = "the basis") -> None:
+def require_basis(basis: object, what: str = "the basis") -> None:
     """That this may be a basis, as far as can be seen without running it."""
     if isinstance(basis, type):
         raise TypeError(
@@ -157,7 +178,7 @@ def evaluate(
     basis: Basis,
     unknowns: tuple[str, ...],
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
     lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, "n _N"]]:
@@ -165,13 +186,15 @@ def evaluate(
 
     `lattice` is that of the points, if they are in rows and columns.
     """
-    if _fits(lattice, coords) and basis.on_lattice is not None:
-        found = basis.on_lattice(lattice, phi, set(wanted))
+    # Two sets of a lattice's points that were joined are none.
+    whole = lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
+    if whole and basis.on_lattice is not None:
+        by_axes = basis.on_lattice(lattice, phi, set(wanted))
     else:
-        found = basis.jets(coords, phi, set(wanted))
+        by_axes = basis.jets(coords, phi, set(wanted))
     return {
         (unknown, axes): values.astype(coords.dtype)
-        for axes, out in found.items()
+        for axes, out in by_axes.items()
         for unknown, values in _by_unknown(out, unknowns).items()
     }
 
@@ -181,7 +204,7 @@ def combine(
     unknowns: tuple[str, ...],
     weights: Weights,
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
     lattice: Lattice | None = None,
 ) -> dict[tuple[str, Axes], Float[Array, " n"]]:
@@ -194,11 +217,11 @@ def combine(
     if basis.contract is not None:
         share = weights[unknowns[0]] if len(unknowns) == 1 else weights
         single = as_basis(basis.contract(share, phi))
-        found = evaluate(single, unknowns, coords, phi, wanted, lattice)
-        return {key: values[:, 0] for key, values in found.items()}
+        jets = evaluate(single, unknowns, coords, phi, wanted, lattice)
+        return {key: values[:, 0] for key, values in jets.items()}
     if not basis.pointwise:
-        found = evaluate(basis, unknowns, coords, phi, wanted, lattice)
-        return {key: values @ weights[key[0]] for key, values in found.items()}
+        jets = evaluate(basis, unknowns, coords, phi, wanted, lattice)
+        return {key: values @ weights[key[0]] for key, values in jets.items()}
 
     def total(x: Float[Array, " d"]) -> dict[str, Float[Array, ""]]:
         out = _by_unknown(basis(x, phi), unknowns)
@@ -206,15 +229,49 @@ def combine(
 
     # A chunk of points at a time, recomputed when differentiated: no array of n×N at any moment.
     at_point = jax.checkpoint(lambda x: derivatives(total, x, wanted))
-    found = jax.lax.map(at_point, coords, batch_size=_CHUNK)
-    return {(name, axes): found[axes][name] for axes in wanted for name in unknowns}
+    jets = in_chunks(at_point, coords, _CHUNK)
+    return {(name, axes): jets[axes][name] for axes in wanted for name in unknowns}
+
+
+def derivatives_of(
+    basis: BasisLike,
+    unknowns: tuple[str, ...],
+    weights: Float[Array, " N"],
+    coords: Float[Array, "n d"],
+    phi: Phi,
+    wanted: set[Axes],
+) -> dict[tuple[str, Axes], Float[Array, " n"]]:
+    """The wanted derivatives of u = offset + Σ ω_i f_i."""
+    basis = specialise(basis, phi)
+    shares = split(weights, sizes(basis, unknowns, coords.shape[1], phi))
+    fixed = offsets(basis, unknowns, coords, phi, wanted) or {}
+    total = combine(basis, unknowns, shares, coords, phi, wanted)
+    return {key: values + fixed.get(key, 0.0) for key, values in total.items()}
+
+
+def in_chunks(at_point: Callable[..., Any], coords: Float[Array, "n d"], most: int) -> Any:
+    """A function of one point at all points, no more than so many at a time.
+
+    All chunks are of one size, the last one filled up: a rest by itself (the `batch_size` of
+    `jax.lax.map`) would put the function into the program twice, and it is most of what is compiled.
+    """
+    n, together = len(coords), jax.vmap(at_point)
+    chunks = -(-n // most)
+    if chunks <= 1:
+        return together(coords)
+    size = -(-n // chunks)
+    filled = jnp.concatenate(
+        [coords, jnp.broadcast_to(coords[-1], (chunks * size - n, coords.shape[1]))]
+    )
+    found = jax.lax.map(together, filled.reshape(chunks, size, -1))
+    return jax.tree.map(lambda values: values.reshape(chunks * size, *values.shape[2:])[:n], found)
 
 
 def offsets(
     basis: Basis,
     unknowns: tuple[str, ...],
     coords: Float[Array, "n d"],
-    phi: Any,
+    phi: Phi,
     wanted: Iterable[Axes],
 ) -> dict[tuple[str, Axes], Float[Array, " n"]] | None:
     """The wanted derivatives of the fixed function that u is measured from; None if there is none."""
@@ -240,7 +297,7 @@ def offsets(
 
 
 def predicted(
-    basis: Basis, unknowns: tuple[str, ...], phi: Any, sizes: dict[str, int]
+    basis: Basis, unknowns: tuple[str, ...], phi: Phi, sizes: dict[str, int]
 ) -> Float[Array, " N"]:
     """The weights ω that the basis itself predicts, one unknown after the other; ones without any."""
     if basis.weights is None:
@@ -259,11 +316,6 @@ def split(weights: Float[Array, " N"], sizes: dict[str, int]) -> Weights:
     """Each unknown's share of ω."""
     shares = jnp.split(weights, np.cumsum(list(sizes.values()))[:-1])
     return dict(zip(sizes, shares, strict=True))
-
-
-def _fits(lattice: Lattice | None, coords: Float[Array, "n d"]) -> bool:
-    """Whether these are a lattice's points, and not two such sets joined."""
-    return lattice is not None and math.prod(count for *_, count in lattice) == len(coords)
 
 
 def _by_unknown(out: Any, unknowns: tuple[str, ...]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..state.jet import Axes
 from ..state.points import Lattice
 from ..support.mistakes import found
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from .basis import Basis
 
 Values = Float[Array, "... N"] | Callable[[Any], Float[Array, "... N"]]
@@ -30,19 +31,31 @@ class _Nodal(Summarised, Basis):
 
     @property
     def count(self) -> int | None:
-        return _count(self.values)
+        values: Any = self.values
+        return values.shape[-1] if hasattr(values, "shape") else getattr(values, "count", None)
 
     def summary(self) -> Summary:
-        return _summary(type(self).__name__, self.box, self.values)
+        values: Any = self.values
+        if isinstance(values, Summarised):
+            what: Any = values.summary()
+        elif hasattr(values, "shape"):
+            what = f"{values.shape[-1]:,} on {' × '.join(map(str, values.shape[:-1]))} nodes"
+        else:
+            what = found(values)
+        return Summary(f"{type(self).__name__} over {self.box!r}", [("functions", what)])
 
-    def at(self, phi: Any) -> "_Nodal":
-        return type(self)(self.box, on_grid(self.box, self.values, phi))
+    def at(self, phi: Phi) -> "_Nodal":
+        return type(self)(self.box, grid_values(self.box, self.values, phi))
 
-    def contract(self, weights: Float[Array, " N"], phi: Any) -> "_Nodal":
-        return type(self)(self.box, _combined(self.box, self.values, weights, phi))
+    def contract(self, weights: Float[Array, " N"], phi: Phi) -> "_Nodal":
+        values = grid_values(self.box, self.values, phi).astype(weights.dtype)
+        return type(self)(self.box, (values @ weights)[..., None])
 
     def times(self, factor: Callable[[Array], Array]) -> "_Nodal":
-        return type(self)(self.box, _multiplied(self.box, self.values, factor))
+        assert not callable(self.values), "`times` is for the basis of one φ: `basis.at(phi)`"
+        factors = jax.vmap(factor)(self.box.mesh(*self.values.shape[:-1]))
+        factors = factors.reshape(*self.values.shape[:-1], 1).astype(self.values.dtype)
+        return type(self)(self.box, self.values * factors)
 
 
 class GridBasis(_Nodal):
@@ -55,17 +68,17 @@ class GridBasis(_Nodal):
     """
 
     def jets(
-        self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
+        self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
-        values = on_grid(self.box, self.values, phi)
-        found = {}
+        values = grid_values(self.box, self.values, phi)
+        out = {}
         for axes in wanted:
             field = values
             for axis, (low, high) in enumerate(self.box.bounds):
                 step = (high - low) / (values.shape[axis] - 1)
                 field = _differentiate(field, axis, step, axes.count(axis))
-            found[axes] = interpolate(self.box, field, coords)
-        return found
+            out[axes] = interpolate(self.box, field, coords)
+        return out
 
 
 class ElementBasis(_Nodal):
@@ -76,43 +89,29 @@ class ElementBasis(_Nodal):
     integrates it exactly. Second derivatives are zero; use `GridBasis` for equations that need them.
     """
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Float[Array, " N"]:
-        return interpolate(self.box, on_grid(self.box, self.values, phi), x[None])[0]
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Float[Array, " N"]:
+        return interpolate(self.box, grid_values(self.box, self.values, phi), x[None])[0]
 
     def jets(
-        self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]
+        self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
-        values = on_grid(self.box, self.values, phi)
+        values = grid_values(self.box, self.values, phi)
         return {axes: interpolate(self.box, values, coords, axes) for axes in wanted}
 
     def on_lattice(
-        self, lattice: Lattice, phi: Any, wanted: set[Axes]
+        self, lattice: Lattice, phi: Phi, wanted: set[Axes]
     ) -> dict[Axes, Float[Array, "n N"]]:
         """The same at points in rows and columns: one coordinate after the other, without a search."""
-        values, found = on_grid(self.box, self.values, phi), {}
+        values, out = grid_values(self.box, self.values, phi), {}
         for axes in wanted:
             field = values
             for axis, row in enumerate(lattice):
                 field = _along(field, axis, self.box.bounds[axis], row, axes.count(axis))
-            found[axes] = field.reshape(-1, field.shape[-1])
-        return found
+            out[axes] = field.reshape(-1, field.shape[-1])
+        return out
 
 
-def _count(values: Any) -> int | None:
-    return values.shape[-1] if hasattr(values, "shape") else getattr(values, "count", None)
-
-
-def _summary(kind: str, box: Box, values: Any) -> Summary:
-    if isinstance(values, Summarised):
-        what: Any = values.summary()
-    elif hasattr(values, "shape"):
-        what = f"{values.shape[-1]:,} on {' × '.join(map(str, values.shape[:-1]))} nodes"
-    else:
-        what = found(values)
-    return Summary(f"{kind} over {box!r}", [("functions", what)])
-
-
-def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:
+def grid_values(box: Box, values: Values, phi: Phi) -> Float[Array, "... N"]:
     """The values as an array, checked against the box."""
     values = values(phi) if callable(values) else values
     if values.ndim != len(box.names) + 1 or min(values.shape[:-1]) < 4:
@@ -122,20 +121,6 @@ def on_grid(box: Box, values: Values, phi: Any) -> Float[Array, "... N"]:
             f"coordinate; found {values.shape}."
         )
     return values
-
-
-def _combined(box: Box, values: Values, weights: Float[Array, " N"], phi: Any) -> Float[Array, "... 1"]:
-    """Σ ω_i f_i on the grid, as the values of a single function."""
-    values = on_grid(box, values, phi)
-    return (values.astype(weights.dtype) @ weights)[..., None]
-
-
-def _multiplied(box: Box, values: Values, factor: Callable[[Array], Array]) -> Float[Array, "... N"]:
-    """Values on the grid times a function of a point, at the nodes."""
-    assert not callable(values), "`times` is for the basis of one φ: `basis.at(phi)`"
-    nodes = box.mesh(*values.shape[:-1])
-    factors = jax.vmap(factor)(nodes).reshape(values.shape[:-1])
-    return values * factors[..., None].astype(values.dtype)
 
 
 def interpolate(

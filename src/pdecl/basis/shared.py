@@ -13,41 +13,29 @@ from ..state.affine import depends
 from ..state.domain import Box
 from ..state.jet import Axes
 from ..state.problem import Problem
-from .basis import Basis, as_basis, specialise
+from ..support.types import Phi
+from .basis import Basis, BasisLike, Wrapper, as_basis, forwarded, specialise
 
 
-class Shared(Basis):
+class Shared(Wrapper):
     """The same functions, each device of a mesh at a part of the points: inside `parallel.split` alone,
     and where all devices evaluate them equally often."""
 
-    inner: Any
     mesh: Mesh = eqx.field(static=True)
-
     pointwise: ClassVar[Any] = False
+    offset, weights = forwarded("offset"), forwarded("weights")
 
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return as_basis(self.inner)(x, phi)
 
-    def at(self, phi: Any) -> Basis:
+    def at(self, phi: Phi) -> Basis:
         return Shared(specialise(self.inner, phi), self.mesh)
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         return over_points(lambda x: self.inner.jets(x, phi, wanted), coords, self.mesh)
 
-    @property
-    def offset(self) -> Any:
-        return as_basis(self.inner).offset
 
-    @property
-    def weights(self) -> Any:
-        return as_basis(self.inner).weights
-
-
-def may_share(problem: Problem, basis: Any, phi: Any) -> bool:
+def may_share(problem: Problem, basis: BasisLike, phi: Phi) -> bool:
     """Whether functions, and the points of the problem, are the same for all φ."""
     if type(problem.domain) is not Box:
         return False

@@ -25,7 +25,7 @@ import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..basis import networks
-from ..basis.basis import as_basis
+from ..basis.basis import BasisLike, as_basis
 from ..basis.networks.wrappers import Beside
 from ..layer.batching import in_parts
 from ..layer.solution import Solution
@@ -33,6 +33,7 @@ from ..layer.solve import sizes_of, solve
 from ..state.condition import Energy
 from ..state.points import Points
 from ..state.problem import Problem
+from ..support.types import Phi
 from .record import ErrorBound
 
 Reference = Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
@@ -42,6 +43,7 @@ MARKEDLY = 3.0
 _FEWEST = 400
 # φ solved for together times unknowns times functions squared: a GB for rows and what is made of them.
 _HELD = 2**24
+_TOGETHER = 10  # φ at a time: as many as an evaluation takes, so that its programs serve here too
 
 
 class Estimator(eqx.Module):
@@ -88,7 +90,7 @@ class Estimator(eqx.Module):
 def calibrate(
     problem: Problem,
     basis: Any,
-    phis: Any,
+    phis: Phi,
     *,
     key: PRNGKeyArray,
     reference: Reference | None = None,
@@ -131,7 +133,8 @@ def calibrate(
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Values and residuals, of as many φ at a time as there is room for their rows."""
         look = lambda solution: (_side_by_side(solution(at)), solution.residual_at(points))
-        together = max(1, _HELD // (len(problem.unknowns) * size**2))
+        room = _HELD // (len(problem.unknowns) * size**2)
+        together = max(1, min(room, _TOGETHER))
         return in_parts(lambda phis: look(answer(phis)), phis, together)
 
     values, residuals = measured(answer or in_basis(basis), size)
@@ -166,7 +169,7 @@ def calibrate(
     )
 
 
-def _functions(problem: Problem, basis: Any, phis: Any) -> int:
+def _functions(problem: Problem, basis: BasisLike, phis: Phi) -> int:
     return sum(sizes_of(problem, basis, jax.tree.map(lambda leaf: leaf[0], phis)).values())
 
 
@@ -174,9 +177,9 @@ def _shares(squares: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """Non-negative shares with √(squares · shares) ≈ errors, each φ counting by its relative misfit."""
     scaled = squares / errors[:, None] ** 2
     scale = scaled.mean(axis=0)
-    found, _ = scipy.optimize.nnls(scaled / scale, np.ones(len(errors)))
+    shares, _ = scipy.optimize.nnls(scaled / scale, np.ones(len(errors)))
     # A condition that explained nothing on these φ may on others: it keeps a small share.
-    return np.maximum(found, 1e-3 * found.max()) / scale
+    return np.maximum(shares, 1e-3 * shares.max()) / scale
 
 
 def _side_by_side(values: Any) -> Float[Array, "*batch n"]:
@@ -185,7 +188,7 @@ def _side_by_side(values: Any) -> Float[Array, "*batch n"]:
     return jnp.concatenate(list(map(jnp.asarray, leaves)), axis=-1)
 
 
-def _enriched(problem: Problem, basis: Any, size: int, key: PRNGKeyArray) -> Any:
+def _enriched(problem: Problem, basis: BasisLike, size: int, key: PRNGKeyArray) -> Any:
     if not as_basis(basis).pointwise or not callable(basis):
         raise ValueError(
             "this basis cannot be joined with random functions; pass `reference=` or `richer=`."

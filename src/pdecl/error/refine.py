@@ -24,6 +24,7 @@ from ..layer.solve import solve
 from ..state.domain import Box, Region
 from ..state.points import Points
 from ..support.status import Status
+from ..support.types import Phi
 from . import ErrorBound
 
 NEAR = 2.0
@@ -58,17 +59,17 @@ def refine(
         known = trained.bound(solution, throw=False)
     over = np.flatnonzero(~known.within(tolerance))
     if family.on_grid and len(over):
-        solution = at_nodes(solution)
+        solution = by_nodal_values(solution)
     refined_by = np.zeros(len(known.relative), np.int8)
     better: dict[int, Solution] = {}
     for place in over.tolist():
-        one = _member(solution, place)
+        single = _member(solution, place)
         first = _put(known, place)
         if family.polish is not None:
-            found, reached = family.polish(one, tolerance), RefinedBy.CONJUGATE_GRADIENTS
+            found, reached = family.polish(single, tolerance), RefinedBy.CONJUGATE_GRADIENTS
             improved = trained.bound(found, throw=False)
         else:
-            found, improved, reached = by_more(trained, one, first, tolerance)
+            found, improved, reached = by_more(trained, single, first, tolerance)
         within = bool(improved.within(tolerance)[0])
         refined_by[place] = reached if within else RefinedBy.NOT_REACHED
         if within or _is_better(improved, first):
@@ -158,65 +159,56 @@ class _Rung(NamedTuple):
 
 
 def by_more(
-    trained: Any, one: Solution, known: ErrorBound, tolerance: float
+    trained: Any, single: Solution, known: ErrorBound, tolerance: float
 ) -> tuple[Solution, ErrorBound, RefinedBy]:
     """The first answer for a batch of one that is within the tolerance, or else the one with the least
     bound; its bound, and what it took."""
-    best, least, refined_by = one, known, RefinedBy.NOTHING
-    for rung in _rungs(trained, one):
+    best, least, refined_by = single, known, RefinedBy.NOTHING
+    for rung in _rungs(trained, single):
         near = bool(least.within(NEAR * tolerance)[0])
         if rung.refined_by == RefinedBy.POINTS and not near:
             continue
         again = lambda phi, start, rung=rung: solve(
-            one.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
+            single.problem, rung.basis, phi, points=rung.points, throw=False, initial=start
         )
-        found = jax.vmap(again)(one.phi, _padded(one, rung.size))
-        bound = trained.bound(found, throw=False, **rung.resolution)
+        solved = jax.vmap(again)(single.phi, _padded(single, rung.size))
+        bound = trained.bound(solved, throw=False, **rung.resolution)
         if _is_better(bound, least):
-            best, least, refined_by = found, bound, rung.refined_by
+            best, least, refined_by = solved, bound, rung.refined_by
         if bool(least.within(tolerance)[0]):
             break
     return best, least, refined_by
 
 
-def _rungs(trained: Any, one: Solution) -> list[_Rung]:
-    size, points = one.weights.shape[-1], one.points
+def _rungs(trained: Any, single: Solution) -> list[_Rung]:
+    size, points, problem = single.weights.shape[-1], single.points, single.problem
+    if not any(isinstance(on, Region) for on in problem.sets()):
+        raise ValueError("refine: the problem's points are given; there are no more of them.")
     rungs = []
     if trained.experiment.method == "soft":
-        rungs.append(_Rung(RefinedBy.WEIGHTS, one.basis, size, points, {}))
+        rungs.append(_Rung(RefinedBy.WEIGHTS, single.basis, size, points, {}))
     for factor in (2, 4):
         counts = [factor * len(group.coords) for group in points]
-        rungs.append(_Rung(RefinedBy.POINTS, one.basis, size, _placed(one, counts), {}))
+        rungs.append(_Rung(RefinedBy.POINTS, single.basis, size, problem.redraw(points, counts), {}))
     for further in trained.family.further(size):
         # Four for each function: with two, polynomials are wild between them near the ends of t. On
         # the faces in proportion to how fine the functions are there.
         most = size + further.size
         counts = [
-            max(4 * most if one.problem.is_interior(place) else further.finest, 2 * len(group.coords))
+            max(4 * most if problem.is_interior(place) else further.finest, 2 * len(group.coords))
             for place, group in enumerate(points)
         ]
-        basis = Beside(one.basis, further)
-        placed = _placed(one, counts)
+        basis = Beside(single.basis, further)
+        placed = problem.redraw(points, counts)
         rungs.append(_Rung(RefinedBy.FUNCTIONS, basis, most, placed, further.resolution))
     return rungs
 
 
-def _placed(one: Solution, counts: list[int]) -> tuple[Points, ...]:
-    """That many points in each set of the problem; points that are given stay what they are."""
-    sets = one.problem.sets()
-    if not any(isinstance(on, Region) for on in sets):
-        raise ValueError("refine: the problem's points are given; there are no more of them.")
-    return tuple(
-        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
-        for on, points, count in zip(sets, one.points, counts, strict=True)
-    )
-
-
-def _padded(one: Solution, size: int) -> Any:
+def _padded(single: Solution, size: int) -> Any:
     """The weights there are, to start from, with zeros for the functions that are new, the last of each
     unknown."""
-    known = jnp.where(jnp.isfinite(one.weights).all(), one.weights, 0.0)
-    count = len(one.problem.unknowns)
+    known = jnp.where(jnp.isfinite(single.weights).all(), single.weights, 0.0)
+    count = len(single.problem.unknowns)
     more = (size - known.shape[-1]) // count
     parts = jnp.split(known, count, axis=-1)
     return jnp.concatenate([jnp.pad(part, [(0, 0), (0, more)]) for part in parts], axis=-1)
@@ -250,17 +242,17 @@ class NodalBasis(eqx.Module):
     box: Box = eqx.field(static=True)
     nodes: int = eqx.field(static=True)
 
-    def contract(self, weights: Float[Array, " N"], phi: Any = None) -> ElementBasis:
+    def contract(self, weights: Float[Array, " N"], phi: Phi = None) -> ElementBasis:
         return ElementBasis(self.box, weights.reshape(self.nodes, self.nodes, 1))
 
-    def __call__(self, x: Float[Array, " 2"], phi: Any = None) -> Float[Array, " N"]:
+    def __call__(self, x: Float[Array, " 2"], phi: Phi = None) -> Float[Array, " N"]:
         low, high = np.asarray(self.box.bounds).T
         places = (x - low) / (high - low) * (self.nodes - 1)
         hats = jnp.maximum(1 - jnp.abs(places[:, None] - np.arange(self.nodes)), 0)
         return jnp.outer(hats[0], hats[1]).ravel()
 
 
-def at_nodes(solution: Solution, values: Float[Any, "batch N"] | None = None) -> Solution:
+def by_nodal_values(solution: Solution, values: Float[Any, "batch N"] | None = None) -> Solution:
     """The same functions, known by their values at the nodes of φ's grid: no network is run again.
 
     `values` are those of the solution at `domain.mesh(n, n)`, where they are at hand.

@@ -1,15 +1,17 @@
 """Solutions and their derivatives on the grids that bounds integrate over."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Float64
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..layer.solution import Solution, each
 from ..state.jet import Axes
+from ..state.problem import Problem
 from ..state.rules import tensor
 
 
@@ -51,15 +53,11 @@ def on_mesh(
     """Derivatives of the solutions of a batch on the mesh of two axes, all of them in one pass."""
     coords = jax.numpy.asarray(tensor(list(axes), 2))
 
-    def one(problem: Any, basis: Any, _: Any, phi: Array, weights: Array) -> dict[Axes, Array]:
-        unknown, basis = problem.unknowns, bases.specialise(basis, phi)
-        found = bases.combine(basis, unknown, {unknown[0]: weights}, coords, phi, wanted)
-        fixed = bases.offsets(basis, unknown, coords, phi, wanted) or {}
-        shape = (len(axes[0]), len(axes[1]))
-        return {
-            key: (found[unknown[0], key] + fixed.get((unknown[0], key), 0.0)).reshape(shape)
-            for key in wanted
-        }
+    def one(
+        problem: Problem, basis: BasisLike, _: object, phi: Array, weights: Array
+    ) -> dict[Axes, Array]:
+        values = bases.derivatives_of(basis, problem.unknowns, weights, coords, phi, wanted)
+        return {key: u.reshape(len(axes[0]), len(axes[1])) for (_, key), u in values.items()}
 
     return each(solution, one)
 

@@ -122,10 +122,10 @@ class _Member:
         if self.stream.tell() != wanted:
             self.stream.seek(wanted)
         size = (stop - start) * self.row
-        found = self.stream.read(size)
-        if len(found) != size:
-            raise EOFError(f"{len(found)} of {size} bytes")
-        return np.frombuffer(found, self.dtype).reshape(stop - start, *self.shape[1:])
+        data = self.stream.read(size)
+        if len(data) != size:
+            raise EOFError(f"{len(data)} of {size} bytes")
+        return np.frombuffer(data, self.dtype).reshape(stop - start, *self.shape[1:])
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Rows:

@@ -36,12 +36,12 @@ def bound(family: Family, solution: Solution, *, throw: bool = True, **resolutio
             "one with a bound. For a Problem of your own use pdecl.calibrate."
         )
     axes = lambda phi: [np.ndim(leaf) for leaf in jax.tree.leaves(phi)]
-    found = solution.problem.domain.names, [n - solution.code.ndim for n in axes(solution.phi)]
+    given = solution.problem.domain.names, [n - solution.code.ndim for n in axes(solution.phi)]
     wanted = stated(family).domain.names, [leaf.ndim for leaf in jax.tree.leaves(phi_like(family))]
-    if found != wanted:
+    if given != wanted:
         raise ValueError(
-            f"`solution` is a function of {', '.join(found[0])} with a φ of "
-            f"{' and '.join(map(str, found[1]))} axes; that is no solution of {family.name}."
+            f"`solution` is a function of {', '.join(given[0])} with a φ of "
+            f"{' and '.join(map(str, given[1]))} axes; that is no solution of {family.name}."
         )
     single = solution.code.ndim == 0
     batch = jax.tree.map(lambda leaf: leaf[None], solution) if single else solution
@@ -53,5 +53,5 @@ def bound(family: Family, solution: Solution, *, throw: bool = True, **resolutio
                 f"the weights are NaN or infinite ({numbered(bad)}); look at solution.status, or pass "
                 "throw=False for an infinite bound there."
             )
-    made = family.bound(batch, **resolution)
-    return jax.tree.map(lambda leaf: leaf[0], made) if single else made
+    bounds = family.bound(batch, **resolution)
+    return jax.tree.map(lambda leaf: leaf[0], bounds) if single else bounds

@@ -5,11 +5,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
+from ..support.types import Phi
 from .phi import names_of
 
 
-def as_batch(phi: Any, name: str, axes: int, meaning: str) -> np.ndarray:
+def as_batch(phi: Phi, name: str, axes: int, meaning: str) -> np.ndarray:
     """`phi` as finite float64 values with one batch axis before its `axes` own axes."""
     try:
         array = np.asarray(phi)
@@ -33,13 +35,13 @@ def as_batch(phi: Any, name: str, axes: int, meaning: str) -> np.ndarray:
     return array
 
 
-def as_batch_like(phi: Any, like: Any, alone: str) -> Any:
+def as_batch_like(phi: Phi, like: PyTree, alone: str) -> Any:
     """`phi`, built as `like`, as finite float64 arrays with one batch axis before their own axes."""
     names, leaves = names_of(like, alone), jax.tree.leaves(like)
     built = jax.tree.structure(like)
     if jax.tree_util.treedef_is_leaf(built):
         given = [phi]
-    elif _built(phi) != built:
+    elif jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list)) != built:
         found = ", ".join(map(str, phi)) if isinstance(phi, Mapping) else type(phi).__name__
         raise ValueError(f"φ is made of {', '.join(names)}; found {found}")
     else:
@@ -68,14 +70,19 @@ def require_at_least(name: str, found: int, least: int, what: str) -> None:
         raise ValueError(f"{name} has {found} {what}; at least {least} are needed")
 
 
+def require_positive(name: str, values: np.ndarray, why: str = "") -> None:
+    """All values of a batch of φ are positive."""
+    bad = np.flatnonzero((values <= 0).any(axis=tuple(range(1, values.ndim))))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be positive everywhere{why}; its smallest value is {values.min():.6g} "
+            f"({numbered(bad)})"
+        )
+
+
 def require_positive_fields(family: object, *fields: str) -> None:
     """The named constants of a family are positive numbers."""
     for field in fields:
         value = getattr(family, field)
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{type(family).__name__}: {field} must be positive, got {value!r}")
-
-
-def _built(phi: Any) -> Any:
-    """The structure of φ, where lists stand for arrays."""
-    return jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list))

@@ -165,13 +165,13 @@ def cached(
     path = Path(directory) / f"{family.name}-seed{seed}-{count}{'-truth' if truth else ''}.nc"
     if path.exists():
         try:
-            found = read(path, family)
+            kept = read(path, family)
         except DatasetError as error:
             warnings.warn(f"making the cached dataset anew: {error}", UserWarning, stacklevel=2)
         else:
             asked = {"seed": seed, "count": count, "truth": truth}
-            if found.family == _plain(describe(family)) and found.origin == asked:
-                return found
+            if kept.family == _plain(describe(family)) and kept.origin == asked:
+                return kept
     dataset = build(family, seed, count, truth, progress)
     write(path, dataset)
     return dataset

@@ -1,13 +1,14 @@
 """How far a φ is from those that a model was trained on."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from ..support.types import Phi
 from .arrays import AnyArray, namespace
 from .family import SPLITS, Family
 
@@ -55,36 +56,25 @@ def learned_distance(
     deviations = spread[:number] / np.sqrt(len(seen))
     floor = np.sqrt(_FLOOR) * deviations[0]
     floored = np.maximum(deviations, floor if floor > 0 else 1.0)
-    made = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
-    largest = np.max(made(beside))
-    return replace(made, scale=np.where(largest > 0, largest, 1.0))
+    distance = MahalanobisDistance(mean, directions[:number].T, floored, np.ones(()))
+    largest = np.max(distance(beside))
+    return replace(distance, scale=np.where(largest > 0, largest, 1.0))
 
 
-class DistanceFromFamily:
-    """The distance of φ from a family's distribution: 1 is that of the farthest of its 1000 training φ.
+@lru_cache(maxsize=8)
+def distance_from(family: Family) -> Callable[[Phi], np.ndarray]:
+    """The distance of each φ of a batch from a family's distribution: 1 is that of the farthest of its
+    1000 training φ.
 
     Rows are `Family.features`: the numbers that φ is made of, each over its deviation where they are of
     several kinds, or for fields on a grid what a family says.
     """
-
-    def __init__(self, family: Family):
-        split, cheaper = SPLITS["train"], family.cheaper()
-        self.family, starts = family, range(0, split.count, 50)
-        seen = np.concatenate(
-            [family.features(cheaper.sample(split.seed, 50, start)) for start in starts]
-        )
-        self.units = np.ones(seen.shape[1])
-        if len(family.phi_axes) > 1:
-            deviations = seen.std(axis=0)
-            self.units = np.where(deviations > 0, deviations, 1.0)
-        self.learned = learned_distance(seen / self.units, seen / self.units)
-
-    def __call__(self, phi: Any) -> np.ndarray:
-        """The distance of each φ of a batch."""
-        return np.asarray(self.learned(self.family.features(phi) / self.units))
-
-
-@lru_cache(maxsize=8)
-def distance_from(family: Family) -> DistanceFromFamily:
-    """The distance from a family's training φ, made once."""
-    return DistanceFromFamily(family)
+    split, cheaper = SPLITS["train"], family.cheaper()
+    starts = range(0, split.count, 50)
+    seen = np.concatenate([family.features(cheaper.sample(split.seed, 50, start)) for start in starts])
+    units = np.ones(seen.shape[1])
+    if len(family.phi_axes) > 1:
+        deviations = seen.std(axis=0)
+        units = np.where(deviations > 0, deviations, 1.0)
+    learned = learned_distance(seen / units, seen / units)
+    return lambda phi: np.asarray(learned(family.features(phi) / units))

@@ -8,15 +8,18 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
+from ..basis.basis import BasisLike
 from ..error import ErrorBound
 from ..layer.solution import Solution
 from ..support.status import Status
+from ..support.types import Phi
 from . import phi as phis
 from .dataset import Dataset
 from .metrics import relative_l2, summarise
-from .nodes import inside_of, values_on, without_outside
-from .trained import Trained, as_fields, nodes_of
+from .nodes import values_on, without_outside
+from .trained import Trained, as_fields, inside_fields, nodes_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Evaluation:
         return float(np.mean(self.residuals))
 
     def as_dict(self) -> dict[str, Any]:
-        found = {
+        plain = {
             "error": summarise(self.errors).as_dict(),
             "residual_loss": self.residual_loss,
             "beside": {name: summarise(values).as_dict() for name, values in self.beside.items()},
@@ -57,8 +60,8 @@ class Evaluation:
         if self.bounds is not None:
             relative = np.asarray(self.bounds.relative).tolist()
             about = {"kind": self.bounds.kind, "norm": self.bounds.norm}
-            found["bounds"] = {**about, "relative": relative}
-        return found
+            plain["bounds"] = {**about, "relative": relative}
+        return plain
 
 
 def evaluate(
@@ -69,10 +72,12 @@ def evaluate(
 ) -> tuple[Evaluation, Any]:
     """The evaluation on a dataset, with a `bound` of each error if asked for, and the solutions on its
     grid."""
-    together = min(trained.family.evaluate_batch, data.count)
+    # Two batches of one size at least: the first compiles, and what the others take is the time.
+    together = min(trained.family.evaluate_batch, -(-data.count // 2))
     fields, residuals, codes, seconds, bounds = [], [], [], [], []
     for start in range(0, data.count, together):
-        phi = phis.take(data.phi, slice(start, start + together))
+        numbers = np.minimum(np.arange(start, start + together), data.count - 1)
+        phi = phis.take(data.phi, numbers)
         solution, field, taken = _timed(trained, phi)
         seconds.append(taken)
         fields.append(field)
@@ -81,45 +86,37 @@ def evaluate(
         if bound:
             bounds.append(trained.bound(solution, throw=False))
         if progress is not None:
-            progress(phis.count(phi))
-    # The first batch compiled, and so did a smaller last one; without others the first is solved again.
-    warm = seconds[1 : data.count // together] or [
-        _timed(trained, phis.take(data.phi, slice(0, together)))[2]
-    ]
-    found, inside = phis.joined(fields), _inside(trained, data)
+            progress(min(together, data.count - start))
+    warm = seconds[1:] or [_timed(trained, data.phi)[2]]
+    whole = lambda parts: phis.take(phis.joined(parts), slice(0, data.count))  # without what fills it up
+    answers, inside = whole(fields), inside_fields(trained, data.phi)
     evaluation = Evaluation(
-        errors=_distances(found, data.solution, inside),
-        residuals=np.concatenate(residuals),
-        beside={name: _distances(found, other, inside) for name, other in data.companions.items()},
-        statuses=dict(Counter(Status(int(code)).name for code in np.concatenate(codes))),
+        errors=_distances(answers, data.solution, inside),
+        residuals=whole(residuals),
+        beside={name: _distances(answers, other, inside) for name, other in data.companions.items()},
+        statuses=dict(Counter(Status(int(code)).name for code in whole(codes))),
         seconds=float(np.median(warm)),
         reference=data.reference,
-        bounds=phis.joined(bounds) if bounds else None,
+        bounds=whole(bounds) if bounds else None,
     )
-    return evaluation, found
+    return evaluation, answers
 
 
-def _timed(trained: Trained, phi: Any) -> tuple[Solution, Any, float]:
+def _timed(trained: Trained, phi: Phi) -> tuple[Solution, Any, float]:
     """`_answer`, and the seconds it took for one φ."""
     began = time.perf_counter()
     solution, field = _answer(trained, phi)
     return solution, field, (time.perf_counter() - began) / phis.count(phi)
 
 
-def _answer(trained: Trained, phi: Any) -> tuple[Solution, Any]:
+def _answer(trained: Trained, phi: Phi) -> tuple[Solution, Any]:
     """The solution and its values on the standard grid."""
     # One φ whose solve fails is counted as such and does not end the evaluation.
     solution = trained.solve(phi, throw=False)
     return solution, as_fields(trained, phi, values_on(solution, nodes_of(trained, phi)))
 
 
-def _inside(trained: Trained, data: Dataset) -> np.ndarray | None:
-    """Which nodes of the grid are inside of the shape of each φ; None where all are."""
-    inside = inside_of(trained.problem(), data.phi, nodes_of(trained, data.phi))
-    return None if inside is None else as_fields(trained, data.phi, inside)
-
-
-def _distances(found: Any, other: Any, inside: np.ndarray | None) -> np.ndarray:
+def _distances(found: PyTree, other: PyTree, inside: np.ndarray | None) -> np.ndarray:
     """Relative distances, over several unknowns the root of their mean square; infinite where a solve
     gave no numbers."""
     within = lambda u: without_outside(u, inside)
@@ -139,7 +136,7 @@ def _distance(found: np.ndarray, other: np.ndarray) -> np.ndarray:
 def metrics_on(trained: Trained, data: Dataset) -> Callable[[Any], dict[str, float]]:
     """The metrics of `fit`: mean error and residual on a dataset of unseen φ."""
 
-    def metrics(basis: Any) -> dict[str, float]:
+    def metrics(basis: BasisLike) -> dict[str, float]:
         found, _ = evaluate(replace(trained, basis=basis), data)
         return {"error": float(found.errors.mean()), "residual": found.residual_loss}
 

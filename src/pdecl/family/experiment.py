@@ -4,13 +4,16 @@ All but the family is numbers, words and tuples, so that it goes into a file's h
 without running anything; of the family its name goes along, and what it stated (`family/identity.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache, partial
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import jax.random as jr
-import optax
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .. import solvers
@@ -20,9 +23,13 @@ from ..basis.networks.products import channels_for
 from ..layer.creased import Creased
 from ..state.condition import Enforce, Fit
 from ..state.problem import Problem
-from . import SPLITS, Family, Network, Training, named, names
-from . import stated as stated_by
+from ..train.loss import METHODS
+from . import SPLITS, Family, Network, Training, named, names, stated
 from .phi import joined
+from .registry import resolve
+
+if TYPE_CHECKING:
+    import optax
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,9 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data, the family as its name."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "family"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "family"}
         plain = {"network": asdict(self.network), "training": asdict(self.training)}
-        return {"problem": self.problem, **found, **plain}
+        return {"problem": self.problem, **own, **plain}
 
     def with_overrides(self, **changes: Any) -> "Experiment":
         """Another experiment with some fields of it, of its network or of its training changed."""
@@ -74,11 +81,11 @@ class Experiment:
             if place is None:
                 raise ValueError(f"an experiment has no {name!r}.")
             parts.setdefault(place, {})[name] = value
-        made = replace(self, **parts.get("", {}))
+        changed = replace(self, **parts.get("", {}))
         return replace(
-            made,
-            network=replace(made.network, **parts.get("network", {})),
-            training=replace(made.training, **parts.get("training", {})),
+            changed,
+            network=replace(changed.network, **parts.get("network", {})),
+            training=replace(changed.training, **parts.get("training", {})),
         )
 
 
@@ -132,24 +139,28 @@ def family_of(experiment: Experiment, grid: int | None = None) -> Family:
     family, constants = experiment.family, dict(experiment.constants)
     if family.on_grid:
         constants["grid"] = grid or experiment.grid or full_grid(experiment)
-    return family.replaced(**constants) if constants else family
+    return family.replaced(**constants)
 
 
 def problem_of(experiment: Experiment, grid: int | None = None) -> Problem:
     """The PDE as conditions that the layer solves."""
-    return stated(family_of(experiment, grid), **experiment.statement)
+    return problem_with(family_of(experiment, grid), experiment.statement)
 
 
 def loss_problem_of(experiment: Experiment) -> Problem | None:
     """The problem whose points the loss is taken on, if they are others."""
     if not experiment.loss_statement:
         return None
-    return stated(family_of(experiment), **{**experiment.statement, **experiment.loss_statement})
+    return problem_with(family_of(experiment), {**experiment.statement, **experiment.loss_statement})
 
 
-def stated(family: Family, **statement: Any) -> Problem:
-    """A family's problem, for words of plain data."""
-    return stated_by(family, **_words(statement))
+def problem_with(family: Family, statement: Mapping[str, Any]) -> Problem:
+    """A family's problem, for arguments that are plain data: conditions are named."""
+    kinds = {"Fit": Fit, "Enforce": Enforce}
+    words = {
+        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
+    }
+    return stated(family, **words)
 
 
 @cache
@@ -186,13 +197,33 @@ def basis_of(experiment: Experiment, key: PRNGKeyArray) -> Any:
     return basis if nodes is None else networks.Thinned(basis, nodes)
 
 
+def basis_like(experiment: Experiment) -> Any:
+    """The network with zeros for its arrays, to be filled from a file: nothing is drawn, or compiled."""
+    problem_of(experiment)  # what is made once is made of numbers, before anything is traced
+    if experiment.network.creased:
+        _front(family_of(experiment))
+    rest = []
+
+    def arrays(key: PRNGKeyArray) -> Any:
+        traced, other = eqx.partition(basis_of(experiment, key), eqx.is_array)
+        rest.append(other)
+        return traced
+
+    try:
+        shapes = jax.eval_shape(arrays, jr.key(0))
+    except jax.errors.ConcretizationTypeError:  # a family's own network looks at its numbers
+        return basis_of(experiment, jr.key(0))
+    zeros = lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype))
+    return eqx.combine(jax.tree.map(zeros, shapes), rest[0])
+
+
 def _on_grid(problem: Problem, network: Network, key: PRNGKeyArray) -> Any:
     """An FNO, or products of its channels with the polynomials up to the option `degree`."""
     options = dict(network.options)
     degree = options.pop("degree", 0)
     channels = channels_for(network.size, degree)
-    made = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
-    return networks.Products(made, degree) if degree else made
+    fno = networks.FNO(problem, channels, network.width, network.depth, **options, key=key)
+    return networks.Products(fno, degree) if degree else fno
 
 
 def solver_of(experiment: Experiment) -> solvers.GaussNewton:
@@ -211,23 +242,36 @@ def training_solver_of(experiment: Experiment) -> solvers.GaussNewton:
     )
 
 
-def optimiser_of(training: Training) -> optax.GradientTransformation:
+def optimiser_of(training: Training) -> "optax.GradientTransformation":
     """Clipping, then Adam or Muon; the rate rises for `warmup` steps and falls along a cosine, or goes
     down a staircase from the first step on."""
-    adaptive = _OPTIMISERS[training.optimiser](_rate(training))
+    import optax  # only training needs it
+
+    top, steps = training.rate, training.steps
+    if training.decay is not None:
+        factor, every = training.decay
+        rate = optax.exponential_decay(top, every, factor, staircase=True)
+    else:
+        warmup = min(training.warmup, steps // 10)
+        last = max(steps, warmup + 1)
+        rate = optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
+    adaptive = _OPTIMISERS[training.optimiser](rate)
     if training.clip is None:
         return adaptive
     return optax.chain(optax.clip_by_global_norm(training.clip), adaptive)
 
 
-def _rate(training: Training) -> optax.Schedule:
-    top = training.rate
-    if training.decay is not None:
-        factor, every = training.decay
-        return optax.exponential_decay(top, every, factor, staircase=True)
-    warmup = min(training.warmup, training.steps // 10)
-    last = max(training.steps, warmup + 1)
-    return optax.warmup_cosine_decay_schedule(top / 10, top, warmup, last, top * training.final)
+def _adam(rate: "optax.Schedule") -> "optax.GradientTransformation":
+    import optax
+
+    return optax.adam(rate)
+
+
+def _muon(rate: "optax.Schedule") -> "optax.GradientTransformation":
+    """With steps as long as Adam's, so that one rate suits both; what is no matrix is left to Adam."""
+    import optax
+
+    return optax.contrib.muon(rate, consistent_rms=0.2)
 
 
 def training_phis(experiment: Experiment) -> Any:
@@ -238,13 +282,13 @@ def training_phis(experiment: Experiment) -> Any:
     family, count = family_of(experiment, full_grid(experiment)), experiment.training.phis
     # A few at a time: a thousand fields of 421 × 421 nodes are 1.4 GB.
     parts = [
-        on_grid(experiment, family.sample(split.seed, min(50, count - start), start))
+        on_own_grid(experiment, family.sample(split.seed, min(50, count - start), start))
         for start in range(0, count, 50)
     ]
     return joined(parts)
 
 
-def on_grid(experiment: Experiment, values: Any) -> Any:
+def on_own_grid(experiment: Experiment, values: Any) -> Any:
     """φ or solutions of the full grid on the grid of the experiment."""
     if experiment.grid is None or experiment.grid == values.shape[-1]:
         return values
@@ -263,14 +307,6 @@ def full_grid(experiment: Experiment) -> int | None:
     return experiment.constants.get("grid", family.grid) if family.on_grid else None
 
 
-def _words(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions are named in plain data."""
-    kinds = {"Fit": Fit, "Enforce": Enforce}
-    return {
-        name: kinds.get(value, value) if name == "pde" else value for name, value in statement.items()
-    }
-
-
 def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise ValueError(f"there is no {what} {name!r}; choose one of {', '.join(known)}.")
@@ -282,9 +318,28 @@ _NETWORKS: dict[str, Any] = {
     for kind in (networks.MLP, networks.DeepONet, networks.GatedDeepONet, networks.Modulated)
 }
 _NETWORKS["Modes"] = networks.Modes.zeros
-# Muon's steps are as long as Adam's, so that one rate suits both; what is no matrix is left to Adam.
-_OPTIMISERS = {"adam": optax.adam, "muon": partial(optax.contrib.muon, consistent_rms=0.2)}
+_OPTIMISERS: dict[str, Callable[["optax.Schedule"], "optax.GradientTransformation"]] = {
+    "adam": _adam,
+    "muon": _muon,
+}
 _SOLVERS = {
     kind.__name__: kind
     for kind in (solvers.Cholesky, solvers.QR, solvers.CG, solvers.GMRES, solvers.LSMR)
 }
+
+
+def preset(
+    problem: str | Family, method: str = "hard", name: str | None = None, seed: int = 0
+) -> Experiment:
+    """The experiment of a family (or a word for one), a method and a preset's name, the family's first
+    one if it is left out."""
+    family = problem if isinstance(problem, Family) else resolve(problem)
+    name = family.presets[0] if name is None else name
+    for what, value, known in [("method", method, METHODS), ("preset", name, family.presets)]:
+        if value not in known:
+            raise ValueError(f"there is no {what} {value!r}; choose one of {', '.join(known)}.")
+    chosen = family.preset(method, name)
+    return Experiment(
+        family, method, name, chosen.network, chosen.training,
+        statement=chosen.statement, loss_statement=chosen.loss_statement, grid=chosen.grid, seed=seed,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import jax
 import jax.random as jr
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from ..error.record import ErrorBound
 from ..layer.solution import Given, Solution
@@ -23,6 +23,7 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..state.rules import require_count
 from ..state.shapes.domain import Domain
+from ..support.types import Phi
 from . import checks
 from . import phi as phis
 from .preset import Network, Preset, Training
@@ -78,7 +79,7 @@ class Family:
 
     - `exact(phi, axes)`: u for one φ on the grid of the axes, indexed in the domain's order.
     - `bound(solution, **resolution)`: an `ErrorBound` for a batch, in the norm that `norm` names.
-    - `polish(one, tolerance)`: an answer, a batch of one, improved until its bound is within it.
+    - `polish(solution, tolerance)`: an answer, a batch of one, improved until its bound is within it.
     - `front()`: a problem whose solution is zero where u has a crease, for `Creased` functions.
 
     A φ on a grid, with the solution on its nodes:
@@ -143,17 +144,17 @@ class Family:
         drawn = _sampler(self)(seed, np.arange(start, start + count))
         return jax.tree.map(np.asarray, drawn)
 
-    def check(self, phi: Any) -> Any:
+    def check(self, phi: Phi) -> Any:
         """A user's φ as a batch in float64 (one φ: a batch of one); a ValueError says what is wrong."""
         return checks.as_batch_like(phi, phi_like(self), self.phi_name)
 
-    def reference(self, phi: Any) -> Any:
+    def reference(self, phi: Phi) -> Any:
         """Solutions to trust on the standard grid, with the axes `solution_dims`; for several unknowns
         a dictionary of them. Without `exact`: a solve with more functions and points, see `richer`."""
         phi = self.check(phi)
         if self.exact is None:
             return self._arranged(richer(self).on_mesh(phi, self._standard_axes(phi)))
-        each = [self.exact(one, self._standard_axes(phi)) for one in _members(phi)]
+        each = [self.exact(one, self._standard_axes(phi)) for one in phis.members(phi)]
         return self._arranged(phis.stack(each))
 
     def reference_words(self) -> str:
@@ -161,7 +162,7 @@ class Family:
         given = self.exact is not None or type(self).reference is not Family.reference
         return "given with the problem" if given else str(richer(self))
 
-    def companions(self, phi: Any, truth: bool = False) -> dict[str, np.ndarray]:
+    def companions(self, phi: Phi, truth: bool = False) -> dict[str, np.ndarray]:
         """Further solutions beside the reference, by variable name; costly ones only if `truth`."""
         return {}
 
@@ -184,10 +185,10 @@ class Family:
         each = zip(names, jax.tree.leaves(like), strict=True)
         return {name: tuple(f"{name}_{axis}" for axis in range(leaf.ndim)) for name, leaf in each}
 
-    def coordinates(self, phi: Any) -> dict[str, np.ndarray]:
+    def coordinates(self, phi: Phi) -> dict[str, np.ndarray]:
         """Values along every axis of φ, a batch, and of solutions on the standard grid."""
         arrays = phis.columns(phi, self.phi_name)
-        found = {
+        own = {
             axis: np.arange(arrays[name].shape[1 + place])
             for name, axes in self.phi_axes.items()
             for place, axis in enumerate(axes)
@@ -195,9 +196,9 @@ class Family:
         domain = stated(self).domain
         nodes = _NODES.get(len(domain.names), 5)
         lines = [np.linspace(low, high, nodes) for low, high in domain.bounds]
-        return found | dict(zip(domain.names, lines, strict=True))
+        return own | dict(zip(domain.names, lines, strict=True))
 
-    def grid_of(self, phi: Any) -> int | None:
+    def grid_of(self, phi: Phi) -> int | None:
         """The nodes a side of a φ, or a batch of them, on a grid; None for any other φ."""
         return phi.shape[-1] if self.on_grid else None
 
@@ -213,8 +214,8 @@ class Family:
             mesh = np.asarray(problem.domain.mesh(*nodes)).reshape(*nodes, d)
             inner = Points(mesh[(slice(1, -1),) * d].reshape(-1, d))
         sets = [inner if here else points for here, points in zip(inside, solution.points, strict=True)]
-        named = zip(problem.names(), problem.conditions, strict=True)
-        counted = [name for name, one in named if inside[problem.set_of(one)] and one.kind != "Energy"]
+        named = zip(problem.names(), problem.conditions, problem.places, strict=True)
+        counted = [name for name, c, place in named if inside[place] and c.kind != "Energy"]
         return squares_on(solution, problem, tuple(sets), counted)
 
     def further(self, size: int) -> Sequence[Any]:
@@ -222,7 +223,7 @@ class Family:
         has a `size`; `finest`, the points on a face that it wants; and the bound's `resolution`."""
         return further_functions(stated(self), size)
 
-    def features(self, phi: Any) -> np.ndarray:
+    def features(self, phi: Phi) -> np.ndarray:
         """What distances between φ are measured in: a row of numbers for each of a batch."""
         leaves = jax.tree.leaves(phi)
         return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves], axis=1)
@@ -257,6 +258,8 @@ class Family:
 
     def replaced(self, **constants: Any) -> "Family":
         """The same with other constants, for families that are dataclasses."""
+        if not constants:
+            return self
         if not is_dataclass(self):
             raise ValueError(f"{self.name} has no constants to change: {', '.join(constants)}.")
         return replace(self, **constants)
@@ -271,11 +274,11 @@ class Family:
         """What the family is called in titles."""
         return self.label or self.name
 
-    def _standard_axes(self, phi: Any) -> list[np.ndarray]:
-        found = self.coordinates(phi)
-        return [found[name] for name in stated(self).domain.names]
+    def _standard_axes(self, phi: Phi) -> list[np.ndarray]:
+        lines = self.coordinates(phi)
+        return [lines[name] for name in stated(self).domain.names]
 
-    def _arranged(self, u: Any) -> Any:
+    def _arranged(self, u: PyTree) -> Any:
         """Solutions indexed in the domain's order, as (φ, *solution_dims)."""
         names = stated(self).domain.names
         order = [1 + names.index(name) for name in self.solution_dims]
@@ -293,11 +296,22 @@ def squares_on(
     solution: Solution, problem: Problem, sets: tuple[Points, ...], names: Sequence[str]
 ) -> np.ndarray:
     """For each φ of a batch the sum of squares over points of the named conditions of a problem."""
-    given = Given.of(problem, solution.basis, solution.points)
-    found = replace(solution, given=given).residual_at(sets)
-    places = dict(zip(problem.names(), problem.places, strict=True))
-    squares = [np.asarray(found[name]) ** 2 * len(sets[places[name]]) for name in names]
-    return np.sum(squares, axis=0) if squares else np.full(len(solution.weights), np.nan)
+    chosen = [index for index, name in enumerate(problem.names()) if name in names]
+    if not chosen:
+        return np.full(len(solution.weights), np.nan)
+    # Nothing is evaluated for the others.
+    alone = Problem(
+        problem.domain, [problem.conditions[index] for index in chosen], None, problem.unknowns
+    )
+    points: dict[int, Points] = {}
+    for place, index in zip(alone.places, chosen, strict=True):
+        points.setdefault(place, sets[problem.places[index]])
+    given = Given.of(alone, solution.basis, solution.points)
+    asked = tuple(points[place] for place in sorted(points))
+    residuals = replace(solution, given=given).residual_at(asked)
+    named = zip(alone.names(), alone.places, strict=True)
+    squares = [np.asarray(residuals[name]) ** 2 * len(points[place]) for name, place in named]
+    return np.asarray(np.sum(squares, axis=0))
 
 
 @lru_cache(maxsize=8)
@@ -346,7 +360,3 @@ def with_counts(
         region if count is None else placed(region, count)
         for region, count in zip(regions, counts, strict=True)
     ]
-
-
-def _members(batch: Any) -> list[Any]:
-    return [phis.take(batch, number) for number in range(phis.count(batch))]

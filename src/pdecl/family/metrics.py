@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 
 
 @dataclass(frozen=True)
-class Summary:
+class ErrorSummary:
     """Mean, standard deviation (of the φ at hand, not n − 1) and maximum of one number per φ."""
 
     mean: float
@@ -45,17 +45,17 @@ def relative_l2(
 
 def relative_error(
     u: Float[np.ndarray, "count ..."], reference: Float[np.ndarray, "count ..."]
-) -> Summary:
+) -> ErrorSummary:
     """`relative_l2` over the test φ: mean, standard deviation and maximum."""
     return summarise(relative_l2(u, reference))
 
 
-def summarise(values: Float[np.ndarray, " count"]) -> Summary:
+def summarise(values: Float[np.ndarray, " count"]) -> ErrorSummary:
     """Mean, standard deviation and maximum of one number per φ."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"values must hold one number for each φ, got shape {values.shape}")
-    return Summary(float(values.mean()), float(values.std()), float(values.max()), values.size)
+    return ErrorSummary(float(values.mean()), float(values.std()), float(values.max()), values.size)
 
 
 def _finite(name: str, values: np.ndarray) -> np.ndarray:

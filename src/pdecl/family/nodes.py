@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike, Float
 
 from ..layer.solution import Solution
 from ..state.problem import Problem
+from ..support.types import Phi
 
 
 def values_on(solution: Solution, counts: Sequence[int]) -> Any:
@@ -21,7 +23,7 @@ def values_on(solution: Solution, counts: Sequence[int]) -> Any:
         return solution(coords)
     some = np.flatnonzero(~domain.outside(coords))
 
-    def spread(values: Any) -> np.ndarray:
+    def spread(values: Float[Any, "batch n"]) -> np.ndarray:
         out = np.full((len(values), len(coords)), np.nan)
         out[:, some] = np.asarray(values)
         return np.where(inside, out, np.nan)
@@ -29,7 +31,7 @@ def values_on(solution: Solution, counts: Sequence[int]) -> Any:
     return jax.tree.map(spread, solution(coords[some]))
 
 
-def inside_of(problem: Problem, phi: Any, counts: Sequence[int]) -> np.ndarray | None:
+def inside_of(problem: Problem, phi: Phi, counts: Sequence[int]) -> np.ndarray | None:
     """Which nodes are inside of the domain of each of a batch of φ, (batch, n); None where all are."""
     domain = problem.domain
     coords = domain.lattice(*counts)
@@ -43,7 +45,7 @@ def inside_of(problem: Problem, phi: Any, counts: Sequence[int]) -> np.ndarray |
     ])  # fmt: skip
 
 
-def without_outside(values: Any, inside: np.ndarray | None) -> np.ndarray:
+def without_outside(values: ArrayLike, inside: np.ndarray | None) -> np.ndarray:
     """Zero where there is no domain, so that no norm counts it."""
     array = np.asarray(values)
     return array if inside is None else np.where(inside.reshape(array.shape), array, 0.0)

@@ -1,7 +1,7 @@
 """A plain `Problem` as a family: what a file states beside it is taken, the rest has its defaults."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..error.record import ErrorBound
 from ..layer.solution import Solution
 from ..state.problem import Problem
 from ..state.rules import tensor
+from ..support.types import Phi
 from . import phi as phis
 from .checks import numbered
 from .family import Family, phi_like
@@ -69,7 +70,7 @@ class OwnFamily(Family):
             )
         return self._problem
 
-    def check(self, phi: Any) -> Any:
+    def check(self, phi: Phi) -> Any:
         batch = super().check(phi)
         if self._check is not None:
             for number in range(phis.count(batch)):
@@ -93,10 +94,10 @@ class OwnFamily(Family):
             return super().network(method)
         basis = self._network(self._problem, jax.random.key(0))
         like = phi_like(self) if self._problem.parameter is not None else None
-        found = sizes(basis, self._problem.unknowns, len(self._problem.domain.names), like)
-        return Network(OWN, max(found.values()), 0, 0)
+        counts = sizes(basis, self._problem.unknowns, len(self._problem.domain.names), like)
+        return Network(OWN, max(counts.values()), 0, 0)
 
-    def _screen(self, phi: Any, number: int) -> None:
+    def _screen(self, phi: Phi, number: int) -> None:
         assert self._check is not None
         try:
             verdict = self._check(phi)
@@ -107,7 +108,7 @@ class OwnFamily(Family):
                 f"{self.name} refuses this φ: its check is False ({numbered(np.asarray([number]))})"
             )
 
-    def _on_axes(self, phi: Any, axes: Any) -> Any:
+    def _on_axes(self, phi: Phi, axes: Sequence[np.ndarray]) -> Any:
         assert self.at_points is not None
         shape = tuple(map(len, axes))
         coords = jnp.asarray(tensor(list(axes), len(axes)))

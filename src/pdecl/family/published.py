@@ -1,4 +1,4 @@
-"""Datasets of other groups, read in place of ours: `.mat`, `.npz` and HDF5 with the usual names."""
+"""Datasets of other groups, read instead of ours: `.mat`, `.npz` and HDF5 with the usual names."""
 
 import os
 from pathlib import Path

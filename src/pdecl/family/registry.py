@@ -8,6 +8,7 @@ names what is run.
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, metadata, util
 from pathlib import Path
@@ -41,10 +42,10 @@ def names() -> tuple[str, ...]:
 def named(name: str, **constants: Any) -> Family:
     """The installed family of that name; `constants` replace its defaults."""
     if name in shipped():
-        return with_constants(_in_module(import_module(f"{GROUP}.{name}"), name), constants)
+        return _in_module(import_module(f"{GROUP}.{name}"), name).replaced(**constants)
     if name in _registered():
         point = _registered()[name]
-        return with_constants(_at(point.module, point.attr, name, point.value), constants)
+        return _at(point.module, point.attr, name, point.value).replaced(**constants)
     raise ValueError(f"there is no problem {name!r}; choose one of {', '.join(names())}")
 
 
@@ -69,11 +70,6 @@ def resolve(word: str | os.PathLike[str]) -> Family:
         f"there is no problem {text!r}; give one of {', '.join(names())}, the path of a .py file that "
         "states one, or package.module:name."
     )
-
-
-def with_constants(family: Family, constants: dict[str, Any]) -> Family:
-    """The family with some of its fields replaced."""
-    return family.replaced(**constants) if constants else family
 
 
 def _at(module_name: str, attribute: str | None, name: str, where: str) -> Family:
@@ -107,7 +103,7 @@ def _in_file(path: Path, changed: int) -> Family:
     return _in_module(module, path.stem.replace("_", "-"))
 
 
-def _run(load: Any, where: str) -> Any:
+def _run(load: Callable[[], Any], where: str) -> Any:
     try:
         return load()
     except Exception as error:
@@ -133,17 +129,17 @@ def _in_module(module: ModuleType, name: str) -> Family:
     return _as_family(only, name, stated)
 
 
-def _is_one(value: Any) -> bool:
+def _is_one(value: object) -> bool:
     a_class = isinstance(value, type) and issubclass(value, Family) and value is not Family
     return a_class or isinstance(value, Family | Problem)
 
 
-def _is_own(value: Any, module: ModuleType) -> bool:
+def _is_own(value: object, module: ModuleType) -> bool:
     """Whether a class was made in the module, not imported into it."""
     return not isinstance(value, type) or value.__module__ == module.__name__
 
 
-def _as_family(value: Any, name: str, stated: Any) -> Family:
+def _as_family(value: object, name: str, stated: Mapping[str, Any]) -> Family:
     if isinstance(value, type) and issubclass(value, Family):
         value = value()
     if isinstance(value, Problem):

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..basis.networks import Thinned
 from ..basis.networks.wrappers import Beside
@@ -26,15 +26,15 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..support import mistakes, storage
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from . import CALIBRATING, Family, describe, names, resolve
 from . import phi as phis
-from .asked import LayerQuery, Model
 from .bound import bound
 from .distance import distance_from
-from .experiment import Experiment, basis_of, family_of, from_dict, problem_of, solver_of
-from .identity import differences, identity
+from .experiment import Experiment, basis_like, family_of, from_dict, problem_of, solver_of
+from .identity import differences, identity, of_run
+from .model import LayerQuery, Model
 from .nodes import inside_of
-from .record import of_run
 
 COMPILED = "compiled solver"  # what the header of a compiled solver's file says it is
 
@@ -81,7 +81,7 @@ class Trained(Model):
         whole = self.basis.inner if isinstance(self.basis, Thinned) else self.basis
         return Trained(replace(self.experiment, statement=statement), Thinned(whole, nodes))
 
-    def solve(self, phi: Any, **options: Any) -> Solution:
+    def solve(self, phi: Phi, **options: Any) -> Solution:
         """The solution for a batch of φ. Fields may be on any square grid; they are solved there.
 
         `options` go to `pdecl.solve`; a soft model takes `points`, `key` and `throw`, and is not judged.
@@ -144,7 +144,7 @@ class Trained(Model):
     def evaluated(self) -> int:  # type: ignore[override]
         return self.size
 
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],
@@ -158,7 +158,7 @@ class Trained(Model):
             derivatives, self.experiment.method == "soft", residual_limit, weights_alone,
         )  # fmt: skip
 
-    def weights_kept(self, phi: Any) -> int:
+    def weights_kept(self, phi: Phi) -> int:
         return sum(sizes_of(self.problem(self.family.grid_of(phi)), self.basis, phi).values())
 
     def given(self, weights: Float[Array, "batch n"], grid: int | None) -> tuple[Given, Array]:
@@ -168,7 +168,7 @@ class Trained(Model):
     @property
     def digest(self) -> str:
         """SHA-256 over the experiment and every array of the network."""
-        return digest_of(self.experiment, self.basis)
+        return model_digest(self.experiment, self.basis)
 
     def distance_on(self, grid: int | None = None) -> Callable[[Any], np.ndarray]:
         return distance_from(family_of(self.experiment, grid))
@@ -194,7 +194,7 @@ class Trained(Model):
         storage.save(path, self.basis, {**described(self.experiment), **(about or {})}, single)
 
 
-def digest_of(experiment: Experiment, arrays: Any) -> str:
+def model_digest(experiment: Experiment, arrays: PyTree) -> str:
     """What tells a model from any other: SHA-256 over its experiment and arrays."""
     digest = hashlib.sha256(json.dumps(experiment.as_dict(), sort_keys=True).encode())
     for leaf in jax.tree.leaves(eqx.filter(arrays, eqx.is_array)):
@@ -232,7 +232,7 @@ def load(name: str | os.PathLike[str], problem: Family | str | None = None) -> T
             "pdecl.load(path, basis=network)."
         )
     experiment = experiment_in(recipe, path, problem)
-    return Trained(experiment, storage.load_into(basis_of(experiment, jr.key(0)), path))
+    return Trained(experiment, storage.load_into(basis_like(experiment), path))
 
 
 def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str | None) -> Experiment:
@@ -245,11 +245,13 @@ def experiment_in(recipe: Mapping[str, Any], path: Path, problem: Family | str |
             "--problem FILE.py, or in Python pdecl.load(path, problem)."
         )
     experiment = from_dict(recipe["experiment"], family)
-    found = differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
-    if found:
+    differing = (
+        differences(recipe["stated"], identity(problem_of(experiment))) if "stated" in recipe else []
+    )
+    if differing:
         raise storage.ModelFileError(
             f"{path} was trained for another problem than {experiment.problem} as it is stated now: "
-            f"{', '.join(found)}."
+            f"{', '.join(differing)}."
         )
     return experiment
 
@@ -287,7 +289,7 @@ def find(name: str | os.PathLike[str]) -> Path:
     return path
 
 
-def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
+def as_fields(trained: Trained, phi: Phi, values: PyTree) -> Any:
     """Values at the nodes of the standard grid, with the axes of the references' arrays."""
     names, nodes = trained.problem().domain.names, nodes_of(trained, phi)
     order = [1 + names.index(name) for name in trained.family.solution_dims]
@@ -295,7 +297,13 @@ def as_fields(trained: Trained, phi: Any, values: Any) -> Any:
     return jax.tree.map(arrange, values)
 
 
-def nodes_of(trained: Trained, phi: Any) -> tuple[int, ...]:
+def inside_fields(trained: Trained, phi: Phi) -> np.ndarray | None:
+    """Which nodes of the standard grid are inside of the shape of each φ; None where all are."""
+    inside = inside_of(trained.problem(), phi, nodes_of(trained, phi))
+    return None if inside is None else as_fields(trained, phi, inside)
+
+
+def nodes_of(trained: Trained, phi: Phi) -> tuple[int, ...]:
     """How many nodes along each coordinate the standard grid has."""
     sizes = trained.family.coordinates(phi)
     return tuple(len(sizes[name]) for name in trained.problem().domain.names)

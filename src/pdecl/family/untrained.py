@@ -21,6 +21,7 @@ from ..basis.networks.layers import dense
 from ..layer.solution import Solution
 from ..layer.solve import solve
 from ..state.problem import Problem
+from ..support.types import Phi
 from .nodes import values_on
 
 _SIZES, _STEEPNESS = (150, 300, 600), (1.0, 3.0)
@@ -40,9 +41,9 @@ class Untrained(eqx.Module):
         self.layer = dense(dim, count - 1, steepness, steepness, key)
         self.features, self.count, self.unknowns = Scaled(problem.domain), count, problem.unknowns
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        found = jnp.append(jnp.tanh(self.layer(self.features(x))), 1.0)
-        return found if len(self.unknowns) == 1 else dict.fromkeys(self.unknowns, found)
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        values = jnp.append(jnp.tanh(self.layer(self.features(x))), 1.0)
+        return values if len(self.unknowns) == 1 else dict.fromkeys(self.unknowns, values)
 
     @property
     def size(self) -> int:
@@ -67,12 +68,12 @@ class Richer:
     basis: Untrained
     residual: float
 
-    def solve(self, phi: Any) -> Solution:
+    def solve(self, phi: Phi) -> Solution:
         """The solutions for a batch of φ."""
         one = lambda phi: solve(self.problem, self.basis, phi, throw=False, residual_limit=None)
         return jax.vmap(one)(phi)
 
-    def on_mesh(self, phi: Any, axes: Sequence[np.ndarray]) -> Any:
+    def on_mesh(self, phi: Phi, axes: Sequence[np.ndarray]) -> Any:
         """u on the grid of the axes, indexed in the domain's order, for each φ of a batch."""
         shape = tuple(map(len, axes))
         values = values_on(self.solve(phi), shape)
@@ -83,7 +84,7 @@ class Richer:
         return f"a solve with {self.basis.count} untrained functions{left}"
 
 
-def choose(problem: Problem, phis: Any) -> Richer:
+def choose(problem: Problem, phis: Phi) -> Richer:
     """The first that leaves next to nothing for a batch of φ, or the one that leaves least."""
     best = None
     for number, (size, steepness) in enumerate((n, s) for n in _SIZES for s in _STEEPNESS):

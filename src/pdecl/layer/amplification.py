@@ -25,7 +25,7 @@ from .layer import default_ridge
 from .residual import squares
 from .solvers.base import LinearSolver, unrefined
 from .solvers.gauss_newton import preconditioner
-from .system import Model, System, linearise
+from .system import QuadraticModel, System, linearise
 
 # A condition that holds far better than the worst one counts as held to this share of it; how often the
 # inverse is applied; relative residuals that are too small for a large error: it would have to be
@@ -63,7 +63,7 @@ def _room(
 ) -> Float[Array, ""]:
     rows = _rows(system, fresh, weights)
     values, scale = _values(system, weights)
-    model = Model(rows, jnp.zeros(0), None, None, jnp.zeros_like(weights), None, jnp.zeros(0))
+    model = QuadraticModel(rows, jnp.zeros(0), None, None, jnp.zeros_like(weights), None, jnp.zeros(0))
     columns = model.gram(jnp.zeros_like(weights)).diagonal()
     columns = default_ridge(linear, weights.dtype) * jnp.where(
         columns > 0, columns, jnp.maximum(jnp.max(columns), 1.0)

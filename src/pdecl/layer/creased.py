@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..basis.networks.layers import inner, require_counts
 from ..basis.networks.wrappers import as_single
 from ..state.points import is_concrete
 from ..state.problem import Problem
 from ..support.mistakes import found
 from ..support.summary import Summarised, Summary
+from ..support.types import Phi
 from .layer import weights_of
 from .solvers import Cholesky, GaussNewton
 from .system import build
@@ -42,8 +44,9 @@ class Creased(Summarised, bases.Basis):
     front: Problem
     log_blur: Float[Array, ""]
     along: int = eqx.field(static=True)
+    count = bases.forwarded("count", "basis")
 
-    def __init__(self, basis: Any, front: Problem, along: int, blur: float = 0.003):
+    def __init__(self, basis: BasisLike, front: Problem, along: int, blur: float = 0.003):
         bases.require_basis(basis, "Creased: `basis`")
         if not isinstance(front, Problem):
             raise TypeError(f"Creased: `front` must be a Problem; found {found(front)}.")
@@ -67,38 +70,29 @@ class Creased(Summarised, bases.Basis):
         ]
         return Summary("Creased", rows)
 
-    @property
-    def count(self) -> int | None:
-        return bases.as_basis(self.basis).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Folded":
+    def at(self, phi: Phi) -> "Folded":
         smooth = bases.specialise(self.basis, phi)
         size = sum(bases.sizes(smooth, self.front.unknowns, len(self.front.domain.names), phi).values())
         if self.along > size:
             raise ValueError(f"Creased: along = {self.along}, but the basis has {size} functions.")
         functions = as_single(smooth) if self.log_blur.dtype == jnp.float32 else smooth
         system = build(self.front, functions, phi, self.front.draw(size))
-        found = weights_of(system, front_solver())
-        return Folded(smooth, found.weights, jnp.exp(self.log_blur), self.along)
+        outcome = weights_of(system, front_solver())
+        return Folded(smooth, outcome.weights, jnp.exp(self.log_blur), self.along)
 
 
-class Folded(bases.Basis):
+class Folded(bases.Wrapper):
     """The functions for one φ, with the weights of its front."""
 
-    smooth: Any
     front: Float[Array, " N"]
     blur: Float[Array, ""]
     along: int = eqx.field(static=True)
 
-    @property
-    def count(self) -> int | None:
-        return self.smooth.count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return jax.tree.map(self._fold, self.smooth(x, phi))
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        return jax.tree.map(self._fold, self.inner(x, phi))
 
     def _fold(self, functions: Float[Array, " N"]) -> Float[Array, " N"]:
         s, w = functions @ self.front.astype(functions.dtype), self.blur.astype(functions.dtype)

@@ -1,13 +1,13 @@
 """The PDE-constrained layer: from a system of rows to the weights ω, differentiably."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Bool, Float, Int
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..support.status import Status
 from .gram import transposed
@@ -17,7 +17,7 @@ from .solvers import GaussNewton, LinearSolver
 from .solvers.gauss_newton import preconditioner, stationarity
 from .solvers.quadratic import minimise
 from .solvers.starts import reach
-from .system import Model, System, linearise
+from .system import QuadraticModel, System, linearise
 
 
 class Outcome(eqx.Module):
@@ -63,14 +63,14 @@ def weights_of(
     return Outcome(weights, code, iterations, distance, violation)
 
 
-def default_ridge(linear: LinearSolver, dtype: Any) -> float:
+def default_ridge(linear: LinearSolver, dtype: DTypeLike) -> float:
     """The solver's ridge, or one that its arithmetic can resolve and its gradients need."""
     if linear.ridge is not None:
         return linear.ridge
     return precision_of(dtype).ridge if linear.direct else precision_of(dtype).iterative_ridge
 
 
-def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, Array]:
+def _ridge(model: QuadraticModel, system: System, linear: LinearSolver) -> tuple[Array, Array]:
     """What each ω_j² is penalised with, and the norm of each column, at u = 0.
 
     The penalty is relative to the columns, so that it does not care how functions are scaled. Where
@@ -88,7 +88,7 @@ def _ridge(model: Model, system: System, linear: LinearSolver) -> tuple[Array, A
 
 def _status(
     system: System,
-    at_zero: Model,
+    at_zero: QuadraticModel,
     ridge: Array,
     weights: Array,
     multipliers: Array,
@@ -133,7 +133,7 @@ def judged(verdicts: Sequence[tuple[Array, Status]]) -> Int[Array, ""]:
     return code
 
 
-def finite(tree: Any) -> Bool[Array, ""]:
+def finite(tree: PyTree) -> Bool[Array, ""]:
     """Whether all numbers in a tree are."""
     leaves = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
     return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))

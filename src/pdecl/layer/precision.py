@@ -1,9 +1,9 @@
 """What depends on how precise the arithmetic is: ridges, tolerances, repetitions."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,5 @@ _SINGLE = Precision(1e-4, 1e-5, 1e-5, 1e-6, 1e-4, 10)
 _DOUBLE = Precision(1e-6, 1e-12, 1e-8, 1e-12, 1e-8, 3)
 
 
-def precision_of(dtype: Any) -> Precision:
+def precision_of(dtype: DTypeLike) -> Precision:
     return _SINGLE if jnp.dtype(dtype) == jnp.float32 else _DOUBLE

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..state.condition import local, located
+from ..state.condition import located
 from ..state.jet import Entry
 from ..state.points import Points
 from .system import System
@@ -37,7 +37,7 @@ def squares(
     terms, as mean squares times the weight. Where there are no terms, and nothing left, the size is
     one: 0 = 0 holds."""
     fields = system.fields(weights)
-    typical, found = _typical(fields), {}
+    typical, each = _typical(fields), {}
     for i, (name, condition) in enumerate(
         zip(system.problem.names(), system.problem.conditions, strict=True)
     ):
@@ -46,8 +46,19 @@ def squares(
         rows, sizes = _rows_and_sizes(system, i, fields, typical)
         share = system.scale(i)[:, None]
         left, whole = (jnp.sum((share * x) ** 2, axis=0) for x in (rows, sizes))
-        found[name] = jnp.where(whole > 0, left, 0.0), jnp.where(whole > 0, whole, 1.0)
-    return found
+        each[name] = jnp.where(whole > 0, left, 0.0), jnp.where(whole > 0, whole, 1.0)
+    return each
+
+
+def sizes_of_terms(system: System, weights: Float[Array, " N"]) -> Float[Array, " n"]:
+    """For each `Fit` row, in the order of `System.rows`, the size of the terms that it is made of."""
+    fields = system.fields(weights)
+    typical = _typical(fields)
+    parts = [
+        (system.scale(i)[:, None] * _rows_and_sizes(system, i, fields, typical)[1]).ravel()
+        for i in system.indices("Fit")
+    ]
+    return jnp.concatenate(parts)
 
 
 def unseen(system: System, fresh: tuple[Points, ...]) -> tuple[Points, ...]:
@@ -59,8 +70,7 @@ def unseen(system: System, fresh: tuple[Points, ...]) -> tuple[Points, ...]:
 
 
 def _reads_index(system: System, index: int) -> bool:
-    condition, names = system.problem.conditions[index], system.problem.domain.names
-    rows, noted = local(condition, system.problem.unknowns, names), set()
+    equation, noted = system.equation(index), set()
 
     class Noting(dict):
         def __getitem__(self, name: str) -> Any:
@@ -68,11 +78,10 @@ def _reads_index(system: System, index: int) -> bool:
             return super().__getitem__(name)
 
     def call(where: dict[str, Any], vector: Float[Array, " k"]) -> Array:
-        entries = dict(zip(system.plan.entries[index], vector, strict=True))
-        return rows(entries, where | {"data": Noting(where["data"])}, system.phi)
+        return equation(where | {"data": Noting(where["data"])}, vector)
 
-    one = jax.tree.map(lambda a: a[0], located(system.sets[system.problem.places[index]]))
-    jax.eval_shape(call, one, jnp.zeros(len(system.plan.entries[index]), system.dtype))
+    point = jax.tree.map(lambda a: a[0], located(system.points(index)))
+    jax.eval_shape(call, point, jnp.zeros(len(system.plan.entries[index]), system.dtype))
     return "index" in noted
 
 
@@ -92,10 +101,10 @@ def _rows_and_sizes(
 
 def _typical(fields: list[dict[Entry, Array]]) -> dict[Axes, Float[Array, ""]]:
     """The root mean square of each entry over the points where it is known: the largest of all sets."""
-    found: dict[Axes, Array] = {}
+    sizes: dict[Axes, Array] = {}
     for at_set in fields:
         for entry, values in at_set.items():
             size = jnp.sqrt(jnp.mean(values**2))
             key = entry.unknown, entry.axes
-            found[key] = jnp.maximum(found.get(key, jnp.zeros_like(size)), size)
-    return found
+            sizes[key] = jnp.maximum(sizes.get(key, jnp.zeros_like(size)), size)
+    return sizes

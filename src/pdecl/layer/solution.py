@@ -11,14 +11,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..state.plots import Shown
 from ..state.points import Points, is_concrete
 from ..state.problem import Problem, inside
 from ..support.status import SolveError, Status
 from ..support.summary import Summary, Table
+from ..support.types import Phi
 from .batching import whole
 from .residual import relative_residuals, unseen
 from .system import build
@@ -31,7 +33,7 @@ RESIDUAL_LIMIT, ROOM = 0.03, 10
 class _Shared:
     """A pytree that counts as the same only where its leaves are the same objects."""
 
-    def __init__(self, tree: Any):
+    def __init__(self, tree: PyTree):
         self.tree: Any = tree
         leaves, structure = jax.tree.flatten(tree)
         self._leaves: list[Any] = leaves
@@ -60,7 +62,7 @@ class Given(eqx.Module):
     shared: _Shared = eqx.field(static=True)
 
     @classmethod
-    def of(cls, problem: Problem, basis: Any, points: tuple[Points, ...]) -> "Given":
+    def of(cls, problem: Problem, basis: BasisLike, points: tuple[Points, ...]) -> "Given":
         is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
         given = problem, basis, points
         traced, shared = eqx.partition(given, is_traced)
@@ -160,6 +162,7 @@ class Solution(Shown, eqx.Module):
     def summary(self) -> Summary:
         """What is printed of it."""
         batch = " × ".join(map(str, self.code.shape))
+        enforces = any(condition.kind == "Enforce" for condition in self.problem.conditions)
         seconds: Any = self.seconds
         if seconds is not None and is_concrete(seconds):
             seconds = np.max(seconds)
@@ -171,7 +174,7 @@ class Solution(Shown, eqx.Module):
                 ("points", " + ".join(str(points.coords.shape[-2]) for points in self.points) or None),
                 ("iterations", self.iterations),
                 ("optimality", self.optimality),
-                ("violation", self.violation if _enforces(self.problem) else None),
+                ("violation", self.violation if enforces else None),
                 ("room for error", _known_room(self.room)),
                 ("seconds", seconds),
                 ("conditions", Table(("", "relative residual", "residual"), _held(self))),
@@ -196,7 +199,7 @@ def each(solution: Solution, function: Callable[..., Any], *rest: Any) -> Any:
     """`function(problem, basis, points, phi, weights, *rest)` for each φ."""
     given = solution.given
 
-    def one(traced: Any, phi: Any, weights: Array) -> Any:
+    def one(traced: PyTree, phi: Phi, weights: Array) -> Any:
         return function(*replace(given, traced=traced).parts, phi, weights, *rest)
 
     for _ in range(solution.code.ndim):
@@ -206,32 +209,34 @@ def each(solution: Solution, function: Callable[..., Any], *rest: Any) -> Any:
 
 def _values(
     problem: Problem,
-    basis: Any,
+    basis: BasisLike,
     points: tuple[Points, ...],
-    phi: Any,
+    phi: Phi,
     weights: Float[Array, " N"],
     coords: Float[Array, "n d"],
     axes: tuple[int, ...],
 ) -> Any:
-    unknowns, basis = problem.unknowns, bases.specialise(basis, phi)
-    shares = bases.split(weights, bases.sizes(basis, unknowns, len(problem.domain.names), phi))
-    found = bases.combine(basis, unknowns, shares, coords, phi, {axes})
-    fixed = bases.offsets(basis, unknowns, coords, phi, {axes}) or {}
-    values = {name: found[name, axes] + fixed.get((name, axes), 0.0) for name in unknowns}
-    return values[unknowns[0]] if len(unknowns) == 1 else values
+    values = bases.derivatives_of(basis, problem.unknowns, weights, coords, phi, {axes})
+    by_name = {name: values[name, axes] for name in problem.unknowns}
+    return by_name[problem.unknowns[0]] if len(by_name) == 1 else by_name
 
 
 def _residuals(
-    problem: Problem, basis: Any, points: Any, phi: Any, weights: Array, sets: tuple[Points, ...]
+    problem: Problem,
+    basis: BasisLike,
+    points: tuple[Points, ...],
+    phi: Phi,
+    weights: Array,
+    sets: tuple[Points, ...],
 ) -> dict[str, Array]:
     return build(problem, basis, phi, sets, materialise=False).residuals(weights)
 
 
 def _relative_residuals(
     problem: Problem,
-    basis: Any,
+    basis: BasisLike,
     points: tuple[Points, ...],
-    phi: Any,
+    phi: Phi,
     weights: Array,
     fresh: tuple[Points, ...],
 ) -> dict[str, Array]:
@@ -253,11 +258,13 @@ def check_residuals(
 
 def check_room(problem: Problem, code: Array, room: Array, limit: float | Array | None) -> Array:
     """The status, where residuals within the limits leave room for a large error."""
+    if limit is None:
+        return code
     most = ROOM * jnp.max(jnp.asarray([*_limits(problem, limit).values()]))
     return jnp.where((code == int(Status.SOLVED)) & (room > most), int(Status.AMPLIFIED), code)
 
 
-def _limits(problem: Problem, limit: Any) -> dict[str, Any]:
+def _limits(problem: Problem, limit: float | Array) -> dict[str, Any]:
     """The relative residual up to which each condition holds."""
     named = zip(problem.names(), problem.conditions, strict=True)
     own = {name: c.residual_limit for name, c in named if c.kind != "Energy"}
@@ -295,7 +302,7 @@ def raise_failed(solution: Solution) -> Solution:
     return solution
 
 
-def worst_held(problem: Problem, measured: dict[str, Any], index: Any = ()) -> str:
+def worst_held(problem: Problem, measured: dict[str, Any], index: int | tuple[int, ...] = ()) -> str:
     """Which condition holds least for φ number `index` of a batch, and how far."""
     far = {name: float(np.asarray(r)[index]) for name, r in measured.items()}
     allowed = _limits(problem, RESIDUAL_LIMIT)
@@ -326,7 +333,3 @@ def _held(solution: Solution) -> list[tuple[str, Any, Any]]:
 def _known_room(room: Array | None) -> Array | None:
     """For the summary: nothing where it was zero throughout."""
     return room if room is not None and is_concrete(room) and np.any(np.asarray(room) > 0) else None
-
-
-def _enforces(problem: Problem) -> bool:
-    return any(condition.kind == "Enforce" for condition in problem.conditions)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..adaptive import Adaptive, Traced, solve_to_tolerance
+from ..adaptive import Adaptive, Budget, Traced, solve_to_tolerance
 from ..basis import basis as bases
 from ..parallel.devices import mesh_in_vmap, over_devices, placed
 from ..state.condition import require_limit
@@ -61,7 +61,7 @@ def solve(
     phi: Any = None,
     *,
     tolerance: float,
-    budget: float = BUDGET,
+    budget: float | Budget = BUDGET,
     progress: bool = True,
     throw: bool = True,
 ) -> Adaptive: ...
@@ -80,7 +80,7 @@ def solve(
     residual_limit: float | None = RESIDUAL_LIMIT,
     dtype: Any = jnp.float64,
     tolerance: float | None = None,
-    budget: float = BUDGET,
+    budget: float | Budget = BUDGET,
     progress: bool = True,
 ) -> Solution | Adaptive | Traced:
     """Finds the weights ω for which u = Σ ω_i f_i obeys the problem's conditions.
@@ -119,10 +119,11 @@ def solve(
     are computed on the host, and have first derivatives with respect to φ and to points.
 
     - `tolerance`: it grows until the estimate is below it, or the budget is used up.
-    - `budget`: seconds for a φ.
+    - `budget`: seconds for a φ, or a `Budget` of seconds, functions and memory.
     - `progress`: whether a bar is shown on work of more than two seconds.
 
-    What is compiled serves all φ of a problem: `[solve(problem, phi, tolerance=1e-4) for phi in phis]`.
+    Many φ: `jax.vmap(lambda phi: solve(problem, phi, tolerance=1e-4))(phis)`. They march together, on
+    the same pieces and slabs, each with an error estimate of its own.
     """
     require_problem(problem, "solve")
     require_precision(dtype)

@@ -15,11 +15,13 @@ import lineax as lx
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..state.affine import is_affine
 from ..state.condition import Condition, asks_for, local, located
-from ..state.jet import Entry
-from ..state.points import Points
+from ..state.jet import Axes, Entry
+from ..state.points import Lattice, Points
 from ..state.problem import Problem
+from ..support.types import Phi
 from .gram import Gram, scale_columns, transposed, weigh, written_out
 
 
@@ -84,15 +86,25 @@ class System(eqx.Module):
                 {entry: jet @ shares[entry.unknown] for entry, jet in jets.items()} for jets in self.jets
             ]
 
-        def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
+        def jets(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
             unknowns = self.problem.unknowns
             return bases.combine(self.basis, unknowns, shares, coords, self.phi, wanted, lattice)
 
         return each_set(self.problem, self.plan, self.sets, jets)
 
+    def points(self, index: int) -> Points:
+        """The points of a condition."""
+        return self.sets[self.problem.places[index]]
+
+    def equation(self, index: int) -> Callable[[dict[str, Any], Any], Float[Array, " rows"]]:
+        """The equation of a condition as a function of a point's arrays and its stacked entries."""
+        condition, entries = self.problem.conditions[index], self.plan.entries[index]
+        rows = local(condition, self.problem.unknowns, self.problem.domain.names)
+        return lambda where, vector: rows(dict(zip(entries, vector, strict=True)), where, self.phi)
+
     def stacked(self, index: int, fields: list[dict[Entry, Any]]) -> Float[Array, "n k"]:
         """The jet entries that a condition reads, at each of its points."""
-        at = fields[self.problem.set_of(self.problem.conditions[index])]
+        at = fields[self.problem.places[index]]
         return jnp.stack([at[entry] for entry in self.plan.entries[index]], axis=-1)
 
     def per_point(self, index: int, transform: Callable = lambda f: f) -> Callable:
@@ -100,16 +112,9 @@ class System(eqx.Module):
 
         `transform` (`jax.jacfwd`, say) is applied to the function at one point before.
         """
-        condition, entries = self.problem.conditions[index], self.plan.entries[index]
-        rows = local(condition, self.problem.unknowns, self.problem.domain.names)
-
-        def at_point(where: dict, vector: Float[Array, " k"]) -> Float[Array, " rows"]:
-            return rows(dict(zip(entries, vector, strict=True)), where, self.phi)
-
-        where = located(self.sets[self.problem.set_of(condition)])
-        return lambda stacked: jax.vmap(lambda z, v: transform(lambda w: at_point(z, w))(v))(
-            where, stacked
-        )
+        equation, where = self.equation(index), located(self.points(index))
+        at_point = lambda z, v: transform(lambda w: equation(z, w))(v)
+        return lambda stacked: jax.vmap(at_point)(where, stacked)
 
     def values(self, index: int, fields: list[dict[Entry, Any]]) -> Float[Array, "n rows"]:
         """What the equation of a condition returns at each of its points."""
@@ -119,7 +124,7 @@ class System(eqx.Module):
         """What a row at each point is multiplied by: the root of its share in a weighted mean square,
         or for an energy its share in the integral."""
         condition = self.problem.conditions[index]
-        weights = self.sets[self.problem.set_of(condition)].weights
+        weights = self.points(index).weights
         if condition.kind == "Energy":
             return condition.weight * weights
         return jnp.sqrt(condition.weight * weights / jnp.sum(weights))
@@ -147,27 +152,24 @@ class System(eqx.Module):
 
     def residuals(self, weights: Float[Array, " N"]) -> dict[str, Float[Array, ""]]:
         """For each condition the root mean square of its equation, or for an energy its integral."""
-        fields, found = self.fields(weights), {}
+        fields, by_name = self.fields(weights), {}
         for i, (name, condition) in enumerate(
             zip(self.problem.names(), self.problem.conditions, strict=True)
         ):
             values, share = self.values(i, fields), self.scale(i)
             if condition.kind == "Energy":
-                found[name] = jnp.sum(share * values[:, 0])
+                by_name[name] = jnp.sum(share * values[:, 0])
             else:
                 mean = jnp.sum((share[:, None] * values) ** 2) / condition.weight
-                found[name] = _root(mean / values.shape[1])
-        return found
+                by_name[name] = _root(mean / values.shape[1])
+        return by_name
 
     def indices(self, kind: str) -> list[int]:
         return [i for i, c in enumerate(self.problem.conditions) if c.kind == kind]
 
     def count(self, kind: str) -> int:
         """The number of rows of a kind."""
-        return sum(
-            self.plan.rows[i] * len(self.sets[self.problem.set_of(self.problem.conditions[i])])
-            for i in self.indices(kind)
-        )
+        return sum(self.plan.rows[i] * len(self.points(i)) for i in self.indices(kind))
 
     @property
     def is_affine(self) -> bool:
@@ -178,7 +180,7 @@ class System(eqx.Module):
         return self.sets[0].coords.dtype
 
 
-class Model(eqx.Module):
+class QuadraticModel(eqx.Module):
     """A system seen from a point ω: for a step p
 
         ½ ‖A p + r‖² + ½ (E p)ᵀ D (E p) + gᵀ p    subject to    C p + c = 0.
@@ -209,24 +211,24 @@ class Model(eqx.Module):
         blocks = [(self.A, None), (self.E, self.D), (self.C if with_equalities else None, None)]
         return Gram(tuple((rows, metric) for rows, metric in blocks if rows is not None), ridge)
 
-    def scaled(self, columns: Float[Array, " N"]) -> "Model":
+    def scaled(self, columns: Float[Array, " N"]) -> "QuadraticModel":
         """The same model for p divided by `columns`."""
         shrink = lambda rows: scale_columns(rows, columns)
         return self._with(shrink, columns * self.g)
 
-    def written_out(self) -> "Model":
+    def written_out(self) -> "QuadraticModel":
         """The same model, scaled matrices multiplied out: for those who take many products."""
         return self._with(written_out, self.g)
 
-    def _with(self, change: Callable, g: Float[Array, " N"]) -> "Model":
+    def _with(self, change: Callable, g: Float[Array, " N"]) -> "QuadraticModel":
         A, E, C = (None if rows is None else change(rows) for rows in (self.A, self.E, self.C))
-        return Model(A, self.r, E, self.D, g, C, self.c)
+        return QuadraticModel(A, self.r, E, self.D, g, C, self.c)
 
 
 def build(
     problem: Problem,
-    basis: Any,
-    phi: Any,
+    basis: BasisLike,
+    phi: Phi,
     sets: tuple[Points, ...],
     materialise: bool = True,
     whole: bool = False,
@@ -243,10 +245,10 @@ def build(
         plan = replace(plan, beside=tuple(sorted(read)))
     unknowns = problem.unknowns
 
-    def jets(coords: Any, wanted: Any, lattice: Any) -> dict:
+    def jets(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
         return bases.evaluate(basis, unknowns, coords, phi, wanted, lattice)
 
-    def fixed(coords: Any, wanted: Any, lattice: Any) -> dict:
+    def fixed(coords: Float[Array, "n d"], wanted: set[Axes], lattice: Lattice | None) -> dict:
         return bases.offsets(basis, unknowns, coords, phi, wanted) or {}
 
     held = tuple(each_set(problem, plan, sets, jets)) if materialise else None
@@ -254,23 +256,22 @@ def build(
     return System(problem, basis, phi, sets, plan, held, offset)
 
 
-def make_plan(problem: Problem, basis: Any, phi: Any, sets: tuple[Points, ...]) -> Plan:
+def make_plan(problem: Problem, basis: BasisLike, phi: Phi, sets: tuple[Points, ...]) -> Plan:
     names = problem.domain.names
-    asked = [
-        asks_for(c, problem.unknowns, names, sets[problem.set_of(c)], phi) for c in problem.conditions
-    ]
+    placed = [(c, sets[place]) for c, place in zip(problem.conditions, problem.places, strict=True)]
+    asked = [asks_for(c, problem.unknowns, names, points, phi) for c, points in placed]
     entries = tuple(tuple(sorted(entries)) for entries, _ in asked)
     sizes = bases.sizes(basis, problem.unknowns, len(names), phi)
     natures = [
-        _is_affine(problem, c, reads, sets[problem.set_of(c)], phi)
-        for c, reads in zip(problem.conditions, entries, strict=True)
+        _is_affine(problem, c, reads, points, phi)
+        for (c, points), reads in zip(placed, entries, strict=True)
     ]
     affine = tuple(affine for affine, _ in natures)
     curved = tuple(i for i, (_, curved) in enumerate(natures) if curved)
     return Plan(entries, tuple(rows for _, rows in asked), affine, curved, tuple(sizes.items()))
 
 
-def linearise(system: System, around: Float[Array, " N"] | None = None) -> Model:
+def linearise(system: System, around: Float[Array, " N"] | None = None) -> QuadraticModel:
     """The quadratic model of the system around an ω; without one, around ω = 0."""
     nothing = jnp.zeros(system.plan.size, system.dtype)
     weights = nothing if around is None else around
@@ -284,7 +285,7 @@ def linearise(system: System, around: Float[Array, " N"] | None = None) -> Model
         jets = [_pad(_jets_of(system, i), most, axes=(1,)) for i in curved]
         E = lx.MatrixLinearOperator(jnp.concatenate(jets).reshape(-1, system.plan.size))
         D = _curvature(system, fields, most)
-    return Model(A, r, E, D, _pull(system, weights), C, c)
+    return QuadraticModel(A, r, E, D, _pull(system, weights), C, c)
 
 
 def _dense_rows(
@@ -302,7 +303,7 @@ def _dense_rows(
 def _weigh(system: System, index: int, slopes: Float[Array, "n rows k"]) -> Float[Array, "n rows N"]:
     """Rows of the Jacobian in ω: the derivatives by jet entries times the jets of the functions."""
     assert system.jets is not None
-    jets = system.jets[system.problem.set_of(system.problem.conditions[index])]
+    jets = system.jets[system.problem.places[index]]
     blocks = []
     for unknown, size in system.plan.sizes:
         terms = [
@@ -316,8 +317,7 @@ def _weigh(system: System, index: int, slopes: Float[Array, "n rows k"]) -> Floa
 
 def _jets_of(system: System, index: int) -> Float[Array, "n k N"]:
     """The jets of all functions that a condition reads: its Jacobian if it returned the entries."""
-    n = len(system.sets[system.problem.set_of(system.problem.conditions[index])])
-    k = len(system.plan.entries[index])
+    n, k = len(system.points(index)), len(system.plan.entries[index])
     same = jnp.eye(k, dtype=system.dtype)
     return _weigh(system, index, jnp.broadcast_to(same, (n, k, k)))
 
@@ -348,7 +348,7 @@ def _pad(x: Array, length: int, axes: tuple[int, ...]) -> Array:
     return jnp.pad(x, widths)
 
 
-def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
+def _linearise_free(system: System, weights: Float[Array, " N"]) -> QuadraticModel:
     """The same model with operators that recompute the basis for every product."""
     like = jax.ShapeDtypeStruct(weights.shape, weights.dtype)
 
@@ -373,7 +373,7 @@ def _linearise_free(system: System, weights: Float[Array, " N"]) -> Model:
 
         E = lx.FunctionLinearOperator(entries, like)
         D = _curvature(system, system.fields(weights), most)
-    return Model(A, r, E, D, _pull(system, weights), C, c)
+    return QuadraticModel(A, r, E, D, _pull(system, weights), C, c)
 
 
 def each_set(
@@ -381,12 +381,12 @@ def each_set(
 ) -> list[dict[Entry, Any]]:
     """What the conditions ask for, evaluated once for each set of points and each of its partners:
     `jets(coords, wanted, lattice)`."""
-    found: list[dict[Entry, Any]] = []
+    at_sets: list[dict[Entry, Any]] = []
     for index, points in enumerate(sets):
         asked = {
             entry
-            for condition, entries in zip(problem.conditions, plan.entries, strict=True)
-            if problem.set_of(condition) == index
+            for place, entries in zip(problem.places, plan.entries, strict=True)
+            if place == index
             for entry in entries
         }
         if problem.is_interior(index):
@@ -397,12 +397,12 @@ def each_set(
             here = {entry for entry in asked if entry.place == place}
             values = jets(coords, {entry.axes for entry in here}, None if place else points.lattice)
             at_set |= {entry: values[entry.unknown, entry.axes] for entry in here}
-        found.append(at_set)
-    return found
+        at_sets.append(at_set)
+    return at_sets
 
 
 def _is_affine(
-    problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Any
+    problem: Problem, condition: Condition, entries: tuple[Entry, ...], points: Points, phi: Phi
 ) -> tuple[bool, bool]:
     """Whether a condition's rows, or an energy's gradient, are affine in u; whether it is a curved
     energy."""

@@ -16,8 +16,10 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from ..support.mistakes import found
+from ..support.types import Phi
 
 PHI = "phi"
 Devices = Sequence[jax.Device] | Mesh
@@ -30,9 +32,9 @@ def mesh_of(devices: Any, where: str) -> Mesh:
         raise TypeError(f"{where}: {_WANTED}; found {found(devices)}.")
     if not listed:
         raise ValueError(f"{where}: `devices` is empty; jax.devices() are all there are.")
-    for one in listed:
-        if not isinstance(one, jax.Device):
-            raise TypeError(f"{where}: {_WANTED}; found {found(one)} in it.")
+    for device in listed:
+        if not isinstance(device, jax.Device):
+            raise TypeError(f"{where}: {_WANTED}; found {found(device)} in it.")
     if len(set(listed)) < len(listed):
         raise ValueError(f"{where}: `devices` names a device twice; jax.devices() has each once.")
     return Mesh(np.asarray(listed), (PHI,))
@@ -43,7 +45,7 @@ _WANTED = "`devices` must be a sequence of JAX's devices, jax.devices() say, or 
 
 def require_all_processes(mesh: Mesh, where: str) -> None:
     """That each process has a device in the mesh."""
-    taking_part = {one.process_index for one in mesh.devices.ravel()}
+    taking_part = {device.process_index for device in mesh.devices.ravel()}
     absent = sorted(set(range(jax.process_count())) - taking_part)
     if absent:
         raise ValueError(
@@ -62,7 +64,7 @@ def require_even(mesh: Mesh, batch: int, where: str) -> None:
         )
 
 
-def mesh_of_batch(phis: Any) -> Mesh | None:
+def mesh_of_batch(phis: Phi) -> Mesh | None:
     """The devices over which arrays are split along their first axis, in its order. None where they are
     not, or otherwise, or not all of this process."""
     leaves = [leaf for leaf in jax.tree.leaves(phis) if eqx.is_array(leaf)]
@@ -70,7 +72,7 @@ def mesh_of_batch(phis: Any) -> Mesh | None:
     return next(iter(meshes)) if len(meshes) == 1 else None
 
 
-def _split_over(leaf: Any) -> Mesh | None:
+def _split_over(leaf: object) -> Mesh | None:
     if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array) or leaf.ndim == 0:
         return None
     if not leaf.is_fully_addressable or len(leaf.sharding.device_set) == 1:
@@ -85,34 +87,43 @@ def _split_over(leaf: Any) -> Mesh | None:
     return Mesh(np.asarray(sorted(parts, key=lambda device: starts[device])), (PHI,))
 
 
-def mesh_in_vmap(phi: Any) -> Mesh | None:
+def mesh_in_vmap(phi: Phi) -> Mesh | None:
     """The same, of arrays that `vmap` is going through just now, outside of any other transformation."""
     leaves = jax.tree.leaves(phi)
     if not leaves or not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return None
     if any(type(jax.lax.stop_gradient(leaf)) is not type(leaf) for leaf in leaves):
         return None  # being differentiated, which `custom_vmap` does not pass on
-    found: list[Mesh | None] = []
+    see = lambda size, moves, leaves: mesh_of_batch(leaves) if all(moves) else None
+    return look_at_batch(leaves, see)
+
+
+def look_at_batch(leaves: list[Any], see: Callable[[int, list[bool], list[Any]], Any]) -> Any:
+    """What `see(size, moves, leaves)` says of the arrays that `vmap` is going through: how long its axis
+    is, which of them have one, and they with it, the axis first. None outside of `vmap`."""
+    seen: list[Any] = []  # by the rule for a batch
 
     @jax.custom_batching.custom_vmap
     def look(leaves: list[Any]) -> Any:
         return jnp.zeros(())
 
     @look.def_vmap
-    def look_at_batch(size: int, in_batched: Any, leaves: list[Any]) -> tuple[Any, bool]:
-        found.append(mesh_of_batch(leaves) if all(in_batched[0]) else None)
+    def rule(size: int, in_batched: list[list[bool]], leaves: list[Any]) -> tuple[Any, bool]:
+        seen.append(see(size, in_batched[0], leaves))
         return jnp.zeros(()), False
 
     look(leaves)
-    return found[0] if found else None
+    return seen[0] if seen else None
 
 
-def placed(phis: Any, mesh: Mesh) -> Any:
+def placed(phis: Phi, mesh: Mesh) -> Any:
     """A batch split over the devices of a mesh, whose number divides it."""
     return jax.device_put(phis, NamedSharding(mesh, PartitionSpec(PHI)))
 
 
-def over_devices(function: Callable[[Any, Any], Any], mesh: Mesh | None, given: Any, phis: Any) -> Any:
+def over_devices(
+    function: Callable[[Any, Any], Any], mesh: Mesh | None, given: PyTree, phis: Phi
+) -> Any:
     """`function(given, phis)`, each device for its φ. To be called inside `jit`."""
     if mesh is None:
         return function(given, phis)
@@ -121,7 +132,7 @@ def over_devices(function: Callable[[Any, Any], Any], mesh: Mesh | None, given: 
     return split(on_each, mesh, ["given", PHI], PHI)(arrays, phis)
 
 
-def replicated(tree: Any, mesh: Mesh) -> Any:
+def replicated(tree: PyTree, mesh: Mesh) -> Any:
     """The arrays on every device of a mesh. All processes must hold the same."""
     everywhere = NamedSharding(mesh, PartitionSpec())
 
@@ -136,12 +147,12 @@ def replicated(tree: Any, mesh: Mesh) -> Any:
     return jax.tree.map(place, tree)
 
 
-def local(tree: Any) -> Any:
+def local(tree: PyTree) -> Any:
     """Replicated arrays as this process's own, on its first device."""
     return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree)
 
 
-def gathered(tree: Any) -> Any:
+def gathered(tree: PyTree) -> Any:
     """Arrays that are split over devices as NumPy's, in every process. All of them must ask."""
     if jax.process_count() == 1:
         return jax.tree.map(np.asarray, tree)
@@ -159,13 +170,13 @@ def agreed(number: float, mesh: Mesh | None) -> float:
     return float(broadcast_one_to_all(np.float64(number)))
 
 
-def share(tree: Any, mesh: Mesh | None) -> Any:
+def share(tree: PyTree, mesh: Mesh | None) -> Any:
     """Inside `split`: of arrays of a whole batch, in the order of φ's numbers, this device's part."""
     if mesh is None:
         return tree
     number = jax.lax.axis_index(PHI)
 
-    def part(leaf: Any) -> Any:
+    def part(leaf: jax.Array) -> Any:
         count = leaf.shape[0] // mesh.size
         return jax.lax.dynamic_slice_in_dim(leaf, number * count, count)
 
@@ -177,8 +188,8 @@ def gathers_soon(mesh: Mesh) -> bool:
     CPUs, which are slower. Between GPUs of several hosts gathering takes as long as evaluating: the
     arithmetic is in docs/scaling.md."""
     devices = mesh.devices.ravel()
-    near = len({one.process_index for one in devices}) == 1
-    return mesh.size > 1 and (near or all(one.platform == "cpu" for one in devices))
+    near = len({device.process_index for device in devices}) == 1
+    return mesh.size > 1 and (near or all(device.platform == "cpu" for device in devices))
 
 
 def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
@@ -192,14 +203,14 @@ def over_points(function: Callable[[Any], Any], coords: Any, mesh: Mesh) -> Any:
     rows = jnp.concatenate([leaf.reshape(count, -1) for leaf in leaves], axis=1)
     every = jax.lax.all_gather(rows, PHI, tiled=True)[: len(coords)]
     ends = np.cumsum([math.prod(leaf.shape[1:]) for leaf in leaves])
-    found = [
+    parts = [
         part.reshape(len(coords), *leaf.shape[1:]).astype(leaf.dtype)
         for part, leaf in zip(jnp.split(every, ends[:-1], axis=1), leaves, strict=True)
     ]
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, parts)
 
 
-def averaged(tree: Any, mesh: Mesh | None) -> Any:
+def averaged(tree: PyTree, mesh: Mesh | None) -> Any:
     """Inside `split`: the mean over all devices, by one collective however many arrays there are."""
     if mesh is None:
         return tree
@@ -214,7 +225,9 @@ def averaged(tree: Any, mesh: Mesh | None) -> Any:
     return jax.tree.unflatten(structure, leaves)
 
 
-def split(function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str], outputs: Any) -> Any:
+def split(
+    function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str], outputs: PyTree
+) -> Any:
     """`function` on every device: of arguments that are the same everywhere or, named "phi", split along
     their first axis; what it returns likewise. To be called inside `jit`.
 
@@ -243,7 +256,7 @@ def split(function: Callable[..., Any], mesh: Mesh | None, inputs: Sequence[str]
     return on_all
 
 
-def _part(tree: Any, name: str, mesh: Mesh) -> Any:
+def _part(tree: PyTree, name: str, mesh: Mesh) -> Any:
     """What a device gets of arrays, as shapes."""
 
     def one(leaf: Any) -> jax.ShapeDtypeStruct:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..family.experiment import Experiment, problem_of, solver_of, training_phis
-from ..family.metrics import Summary, relative_l2, summarise
+from ..family.metrics import ErrorSummary, relative_l2, summarise
 from ..family.phi import take
 from ..family.trained import Trained
 from ..layer.solution import Given, Solution
@@ -27,7 +27,7 @@ from .core import Core, answer
 from .crease import Crease
 from .forms import Form, Held, Live, Rows
 from .online import Rules
-from .selection import select_points, subset
+from .selection import select_points, subset, units
 from .snapshots import (
     FrontSnapshots,
     Snapshots,
@@ -36,7 +36,7 @@ from .snapshots import (
     take_snapshots,
 )
 from .solver import Compiled
-from .statistics import phi_statistics
+from .statistics import learned_start, phi_statistics
 
 Route = Literal["chosen", "all"]
 
@@ -47,6 +47,7 @@ _FRONT = 0.75
 _MEASURED = 64  # held-out φ at most that an error is measured on
 _COVERED = 0.97  # of φ have errors below their estimates
 _FEW = 12
+_BALANCED = 12  # training φ that tell how much each equation counts
 _SHARE = 0.02  # of the stated error that the iteration may leave
 _NOT_REDUCED = (
     "this basis sees φ, so that no combinations of its functions serve for all φ: leave `functions` and "
@@ -197,7 +198,7 @@ def assemble(
     return _phi_independent(snapshots, functions, points, route, at, rules)
 
 
-def measured(snapshots: Snapshots, core: Core) -> Summary:
+def measured(snapshots: Snapshots, core: Core) -> ErrorSummary:
     """Relative L2 distance from the whole basis's answers over held-out φ; 1 without an answer."""
     return summarise(errors_of(snapshots, core)[0])
 
@@ -250,7 +251,7 @@ def _phi_dependent(
     return Core(
         problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=snapshots.plan, jets=None,
         form=Live(None), whitening=None, norm=None,
-        statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, None),
+        statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out),
         at=at, values=None, rules=eqx.tree_at(lambda r: r.rtol, rules, jnp.asarray(1e-8)),
         solver=snapshots.solver, lean=_all_fitted(snapshots.problem) and rows >= size,
     )  # fmt: skip
@@ -266,9 +267,14 @@ def _phi_independent(
     modes, sizes = pod.reduced_basis(snapshots, functions)
     count = round(_ROWS * modes.shape[1]) if points is None else points
     plan = pod.with_sizes(snapshots.plan, modes)
+    answers = pod.coefficients(snapshots, modes, form)
+    balanced = functions is not None and route == "chosen"
+    some = snapshots.some(snapshots.kept[:_BALANCED])
     if route == "chosen" and any(snapshots.open):
         held = _online(snapshots, form)
-        numbers = select_points(held, count, modes, form)
+        wholes = answers[:_BALANCED] @ modes.T
+        unit = units(held.rows(form), some, wholes) if balanced else None
+        numbers = select_points(held, count, modes, form, unit)
         sets = _subsets(held, numbers)
     else:
         held = _online(_drawn(snapshots), form)
@@ -278,26 +284,29 @@ def _phi_independent(
     lean = _all_fitted(snapshots.problem) and rows >= plan.size
     jets = pod.reduced_jets(held, numbers, modes, plan)
     reduced = Rows(snapshots.problem, snapshots.basis, sets, plan, jets, form)
-    answers = pod.coefficients(snapshots, modes, form)
+    start = None if _affine(plan) else learned_start(snapshots.some(snapshots.kept), answers)
 
     def core_with(whitening: np.ndarray | None) -> Core:
         turn = np.diag(sizes)
         if lean:
             turn = pod.coordinates(snapshots, reduced, answers, whitening)
         turned = modes @ turn
-        start = None if _affine(plan) else np.linalg.solve(turn, answers.T).T
+        turned_start = None if start is None else start.turned(np.linalg.inv(turn))
         return Core(
             problem=snapshots.problem, basis=snapshots.basis, sets=sets, plan=plan,
             jets=jax.tree.map(jnp.asarray, pod.reduced_jets(held, numbers, turned, plan)),
             form=replace(form, modes=jnp.asarray(turned)),
             whitening=None if whitening is None else jnp.asarray(whitening), norm=jnp.asarray(turn),
-            statistics=phi_statistics(snapshots.phis, snapshots.kept, snapshots.held_out, start),
+            statistics=phi_statistics(
+                snapshots.phis, snapshots.kept, snapshots.held_out, turned_start
+            ),
             at=None, values=None, rules=rules, solver=snapshots.solver, lean=lean,
         )  # fmt: skip
 
     ways: list[np.ndarray | None] = [None]
-    if lean and functions is not None and route == "chosen":
-        ways = list(pod.whitenings(pod.truncation_residuals(snapshots, reduced, answers)))
+    if lean and balanced:
+        left = pod.truncation_residuals(snapshots, reduced, answers)
+        ways = list(pod.whitenings(left, units(reduced, some, answers[:_BALANCED])))
     cores = [core_with(way) for way in ways]
     best = min(cores, key=lambda core: measured(snapshots, core).mean)
     best = _with_tolerance(snapshots, best, exact=functions is None)

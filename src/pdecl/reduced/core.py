@@ -23,8 +23,8 @@ from .statistics import PhiStatistics
 
 # Of a batch in which some φ take more steps than others:
 _TOGETHER = 1  # steps that all φ take
-_SHARES = (4, 16)  # then one φ in this many at a time: one step more, and all those that are left
-_SMALL = 128  # batches below this stay together
+SHARES = (8, 32)  # then one φ in this many at a time: one step more, and all those that are left
+SMALL = 128  # batches below this stay together
 
 
 class Found(Outcome):
@@ -139,7 +139,7 @@ def tables(
         of = lambda axes: {name: found[name, axes][0] for name in unknowns}
         return {axes: core.form.tables(of(axes), core.plan) for axes in wanted}
 
-    return jax.lax.map(at_point, at, batch_size=2048)
+    return bases.in_chunks(at_point, at, 2048)
 
 
 @eqx.filter_jit
@@ -160,13 +160,13 @@ def in_rounds(core: Core, phis: Any) -> Iterate:
     """The iterates of a batch.
 
     Every φ of a batch that is computed together takes as many steps as the slowest, three times as many
-    as most need. So all take a few; those that are not done take one more, a quarter of the batch at
+    as most need. So all take a few; those that are not done take one more, an eighth of the batch at
     a time; and the few that are left go on by themselves until each is done.
     """
     count = len(jax.tree.leaves(phis)[0])
-    if count < _SMALL:
+    if count < SMALL:
         return jax.vmap(core.iterate)(phis)
-    quarter, few = (-(-count // share) for share in _SHARES)
+    eighth, few = (-(-count // share) for share in SHARES)
 
     def turns(core: Core, some: int, spare: int, found: Iterate) -> Iterate:
         """So many at a time, until no more than `spare` wait."""
@@ -183,7 +183,7 @@ def in_rounds(core: Core, phis: Any) -> Iterate:
         return jax.lax.while_loop(waiting, turn, found)
 
     found = jax.vmap(_with_steps(core, _TOGETHER).iterate)(phis)
-    found = turns(_with_steps(core, _TOGETHER + 1), quarter, few, found)
+    found = turns(_with_steps(core, _TOGETHER + 1), eighth, few, found)
     return turns(core, few, 0, found)
 
 

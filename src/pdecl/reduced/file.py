@@ -18,7 +18,7 @@ from ..basis.networks import Modes
 from ..family import Family
 from ..family.distance import MahalanobisDistance
 from ..family.experiment import basis_of, problem_of, solver_of
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.own import own
 from ..family.trained import COMPILED, experiment_in, find
 from ..layer.creased import front_solver
@@ -34,10 +34,10 @@ from .core import Core
 from .crease import CREASED, FRONT, SMOOTH, Crease
 from .forms import Form, Held, Live
 from .online import Rules
-from .save import OF_FRONT, jet_name
+from .save import OF_FRONT, START, jet_name
 from .snapshots import all_fitted
 from .solver import Compiled, phi_shapes
-from .statistics import PhiStatistics
+from .statistics import PhiStatistics, WarmStart
 
 
 def load_compiled(
@@ -70,7 +70,7 @@ def load_compiled(
         kinds = [_Kind.read(recipe)]
         if "front" in recipe:
             kinds.append(_Kind.read(recipe["front"]))
-        error = Summary(**recipe["error"])
+        error = ErrorSummary(**recipe["error"])
     except storage.ModelFileError:
         raise
     except (KeyError, TypeError, ValueError) as wrong:
@@ -97,17 +97,20 @@ def load_compiled(
 
 
 class _Kind(NamedTuple):
-    """What a file's header says of a core: functions of each unknown, and how steps are taken."""
+    """What a file's header says of a core: functions of each unknown, how steps are taken, and
+    the power of a warm start."""
 
     sizes: tuple[tuple[str, int], ...]
     steps: str
     max_steps: int
     lean: bool
+    power: int
 
     @classmethod
     def read(cls, recipe: dict[str, Any]) -> "_Kind":
         sizes = tuple((str(unknown), int(size)) for unknown, size in recipe["functions"])
-        return cls(sizes, str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"]))
+        power = int(recipe.get("guess power", 1))
+        return cls(sizes, str(recipe["steps"]), int(recipe["max_steps"]), bool(recipe["lean"]), power)
 
 
 def _core(
@@ -144,13 +147,23 @@ def _core(
     values = {name: held[f"values {name}"] for name in unknowns if f"values {name}" in held}
     parts = ("mean", "directions", "deviations", "scale")
     metric = MahalanobisDistance(*(held[f"phi {part}"] for part in parts))
-    centres = held["guess centres"] if "guess" in held else None
-    around = PhiStatistics(metric, centres, held.get("guess"))
+    around = PhiStatistics(metric, _warm_start(held, metric, kind.power))
     return Core(
         problem, basis, sets, plan, jets, form, held.get("weighing"), held.get("norm"), around,
         held.get("at"), values or None, Rules(kind.steps, held["rtol"], kind.max_steps), solver,
         kind.lean,
     )  # fmt: skip
+
+
+def _warm_start(held: dict[str, Any], metric: MahalanobisDistance, power: int) -> WarmStart | None:
+    if "guess" not in held:
+        return None
+    arrays = {field: held[name] for name, field in START.items() if name in held}
+    if "least" not in arrays:  # of version 0.1: in coordinates of the distance
+        size = arrays["centres"].shape[1]
+        arrays["least"], arrays["mean"] = jnp.zeros_like(metric.mean), metric.mean
+        arrays["directions"] = (metric.directions / jnp.sqrt(metric.deviations))[:, :size]
+    return WarmStart(**arrays, power=power)
 
 
 def _crease(

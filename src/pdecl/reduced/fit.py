@@ -1,9 +1,8 @@
 """`fit`: the one verb of training, with a network or without."""
 
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import jax.numpy as jnp
-import optax
 
 from ..family import Family
 from ..family.own import own
@@ -15,6 +14,9 @@ from ..train.history import History
 from .direct import Direct
 from .solver import Compiled
 from .train import NoBasis, fit_reduced
+
+if TYPE_CHECKING:
+    import optax
 
 TOLERANCE, BUDGET = 1e-4, 300.0
 _OWN, _BOTH = {"tolerance", "budget"}, {"progress"}
@@ -32,7 +34,7 @@ def fit(
 
 @overload
 def fit(
-    problem: Problem, basis: Any, optimiser: optax.GradientTransformation, **options: Any
+    problem: Problem, basis: Any, optimiser: "optax.GradientTransformation", **options: Any
 ) -> tuple[Any, History]: ...
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..family import SPLITS, Family
 from ..family.phi import stack, take
 from .snapshots import Snapshots, residuals_of
-from .statistics import PhiStatistics, phi_statistics
+from .statistics import WarmStart, learned_start
 
 if TYPE_CHECKING:
     from .solver import Compiled
@@ -31,7 +31,7 @@ class Draws:
 
     def __init__(self, family: Family):
         self._family, self._number = family, 0
-        self._hardness: PhiStatistics | None = None
+        self._hardness: WarmStart | None = None
 
     def plain(self, solved: int) -> bool:
         """Whether the φ to solve after this many is one as it is drawn."""
@@ -47,7 +47,7 @@ class Draws:
             raise ValueError("the distribution of φ, `parameter=`, gives NaN or infinite numbers.")
         if hardness is None:
             return take(phis, 0)
-        return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness.start(phi, 1)[0])(phis))))
+        return take(phis, int(np.argmax(jax.vmap(lambda phi: hardness(phi)[0])(phis))))
 
     def hardest(self, solver: "Compiled", snapshots: Snapshots, count: int) -> list[Any]:
         """Of many φ those that a solver has no answer for, or whose errors it states largest, and as
@@ -65,9 +65,8 @@ class Draws:
 
     def learn(self, phis: list[Any], weights: Float[np.ndarray, "S N"], unknowns: int) -> None:
         """From solutions in orthonormal functions: what each adds to all others, interpolated in φ."""
-        everyone = np.arange(len(phis))
         hardness = np.log(novelties(weights, unknowns))[:, None]
-        self._hardness = phi_statistics(stack(phis), everyone, everyone, hardness)
+        self._hardness = learned_start(stack(phis), hardness, (1,))
 
 
 def novelties(weights: Float[np.ndarray, "S N"], unknowns: int) -> Float[np.ndarray, " S"]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
+from ..layer.batching import in_cache
 from ..layer.gram import lower_product
 from ..layer.implicit import attach, constant
 from ..layer.layer import Outcome, finite, judged
@@ -115,17 +116,34 @@ def _objective(
     return 0.5 * jnp.sum(rows**2) + 0.5 * _RIDGE * jnp.sum(weights**2)
 
 
+def _factor(
+    system: System, whitening: Float[Array, "m n"] | None, weights: Float[Array, " N"], dtype: Any
+) -> triangular.Triangular:
+    """The factor of the Gauss–Newton matrix, in a precision. Of all that is done online this takes most
+    of the time."""
+    arrays, rest = eqx.partition((system, whitening, weights), eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+
+    def made(*leaves: Array) -> triangular.Triangular:
+        parts = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+        return triangular.factorise(_gram(*parts, dtype))
+
+    numbers = system.count("Fit") * weights.size
+    return in_cache(made, numbers)(*leaves)
+
+
 def _gram(
     system: System, whitening: Float[Array, "m n"] | None, weights: Float[Array, " N"], dtype: Any
 ) -> Float[Array, "N N"]:
-    """The Gauss–Newton matrix in a precision, of which nothing above the diagonal is to be read."""
+    """The Gauss–Newton matrix, of which nothing above the diagonal is to be read."""
     dtype = jnp.dtype(dtype)
     low = cast(system, dtype) if dtype != weights.dtype else system
     operator = linearise(low, weights.astype(dtype)).A
     assert operator is not None
     A = operator.as_matrix().astype(dtype)  # an equation may hold numbers of its own in float64
     if whitening is not None:
-        A = whitening.astype(dtype) @ A
+        # As one product of all Aᵀ of a batch, one below the other, with a matrix.
+        A = (A.T @ whitening.astype(dtype).T).T
     return lower_product(A, A) + precision_of(dtype).factor_ridge * jnp.eye(A.shape[1], dtype=dtype)
 
 
@@ -139,7 +157,7 @@ def _make_inverse(
 ) -> Any:
     """In float64 whatever the steps' precision: from a factor in float32, conjugate gradients took 15 to
     27 iterations for creased functions."""
-    factor = triangular.factorise(_gram(system, whitening, weights, weights.dtype))
+    factor = _factor(system, whitening, weights, weights.dtype)
     return lambda f, g: (_divide(factor, f), g)
 
 
@@ -148,7 +166,7 @@ def _direct(
 ) -> Iterate:
     """One factorisation, and corrections against the rows in float64."""
     weights = so_far.best
-    factor = triangular.factorise(_gram(system, whitening, weights, rules.steps))
+    factor = _factor(system, whitening, weights, rules.steps)
     slope = jax.grad(partial(_objective, system, whitening))
     for _ in range(2 if rules.steps == "float64" else 3):
         weights = weights - _divide(factor, slope(weights))
@@ -207,7 +225,7 @@ def _gauss_newton(
         )
 
     def advance(state: Iterate) -> Iterate:
-        factor = triangular.factorise(_gram(system, whitening, state.best + state.step, rules.steps))
+        factor = _factor(system, whitening, state.best + state.step, rules.steps)
         same = lambda state: taken(state, factor, 4.0)
         state = taken(state._replace(steps=state.steps + 1), factor)
         ahead = lambda found: (found[1], same(found[1]))

@@ -18,7 +18,7 @@ from .snapshots import Snapshots
 
 _RANK = 1e-9  # functions that add less than this to the largest direction count as dependent
 _SEEN = 32  # training φ whose rows set the coordinates
-# How small the variance of a whitened row may count, beside the largest; 1 leaves the rows as they are.
+# How small the variance of a whitened row may count, beside the largest; 1 does not turn the rows.
 FLOORS = (1.0, 1e-2, 1e-4, 1e-6)
 
 
@@ -236,18 +236,21 @@ def truncation_residuals(
     return np.asarray(_residuals(rows, snapshots.some(snapshots.kept), answers))
 
 
-def whitenings(left: np.ndarray) -> list[np.ndarray]:
-    """Matrices (n, n) for the rows, from none to the full inverse covariance of what is left over.
+def whitenings(left: np.ndarray, unit: np.ndarray) -> list[np.ndarray]:
+    """Matrices (n, n) for the rows, from `unit` alone, by which each is divided, to the full inverse
+    covariance of what is left over.
 
     By Gauss and Markov least squares are best in rows whose errors are uncorrelated and of equal size.
     The residuals of the functions left out are neither: C = mean of ρρᵀ over training φ, and C^(−1/2)
     makes them so. Variances below a floor, of which a few hundred φ know nothing, are raised to it.
     """
+    left = left / unit
     variances, vectors = np.linalg.eigh(left.T @ left / len(left))
     largest = variances[-1]
     if not largest > 0:
-        return [np.eye(left.shape[1])]
-    return [(vectors * np.sqrt(largest / np.maximum(variances, floor * largest))).T for floor in FLOORS]
+        return [np.diag(1 / unit)]
+    scales = [np.sqrt(largest / np.maximum(variances, floor * largest)) for floor in FLOORS]
+    return [(vectors * scale).T / unit for scale in scales]
 
 
 def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:

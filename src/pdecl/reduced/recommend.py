@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.trained import Trained
 from ..layer.solve import solve
 from ..layer.solvers import GaussNewton, LinearSolver
@@ -37,7 +37,7 @@ class Setting:
     route: str
     functions: int
     rows: int
-    error: Summary
+    error: ErrorSummary
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:

@@ -5,19 +5,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..family.experiment import Experiment
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
 from ..family.trained import COMPILED, described
 from ..state.jet import Entry
 from ..support import storage
 from .core import Core
 
 OF_FRONT = "front: "  # what the names of the front's arrays begin with
+# The names of a warm start's arrays.
+START = {
+    "guess least": "least",
+    "guess mean": "mean",
+    "guess directions": "directions",
+    "guess centres": "centres",
+    "guess": "coefficients",
+}
 
 
 def save(
     path: str | os.PathLike[str],
     core: Core,
-    error: Summary,
+    error: ErrorSummary,
     experiment: Experiment | None,
     about: Mapping[str, Any],
 ) -> None:
@@ -42,6 +50,8 @@ def _described(core: Core) -> dict[str, Any]:
         "max_steps": core.rules.max_steps,
         "lean": core.lean,
     }
+    if core.statistics.warm_start is not None:
+        found["guess power"] = core.statistics.warm_start.power
     for front in core.form.fronts:
         found["front"] = _described(front)
     return found
@@ -50,6 +60,7 @@ def _described(core: Core) -> dict[str, Any]:
 def _arrays(core: Core) -> dict[str, Any]:
     """All held arrays under plain names."""
     around = core.statistics
+    start = around.warm_start
     found = {
         "rtol": core.rules.rtol,
         "weighing": core.whitening,
@@ -59,8 +70,7 @@ def _arrays(core: Core) -> dict[str, Any]:
         "phi directions": around.metric.directions,
         "phi deviations": around.metric.deviations,
         "phi scale": around.metric.scale,
-        "guess": around.warm_start,
-        "guess centres": around.centres,
+        **({} if start is None else {name: getattr(start, field) for name, field in START.items()}),
         **core.form.arrays(),
     }
     for number, points in enumerate(core.sets):

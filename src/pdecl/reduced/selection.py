@@ -9,6 +9,7 @@ import scipy
 from jaxtyping import Array, Float, Int
 
 from ..family.arrays import AnyArray
+from ..layer.residual import sizes_of_terms
 from ..layer.system import linearise
 from ..state.points import Points
 from .forms import Form, Rows
@@ -16,6 +17,7 @@ from .snapshots import Snapshots
 
 _PHIS = 12  # training φ whose rows are looked at
 _DEPENDENT = 1e-10  # beside the largest eigenvalue of the rows' Gram matrix
+_SHARE = 1e-6  # of the size of an equation's terms is the least that it is taken to be uncertain by
 
 
 def select_points(
@@ -23,8 +25,11 @@ def select_points(
     count: int,
     modes: Float[np.ndarray, "N r"] | None,
     form: Form,
+    unit: Float[np.ndarray, " n"] | None = None,
 ) -> tuple[Int[np.ndarray, " _n"], ...]:
     """For each set the numbers of its points that are kept, about `count` rows in all.
+
+    `unit`: what each row at the candidates is divided by first.
 
     A row, as a vector of its coefficients for several training φ side by side, is wanted if it is far
     from the span of those chosen before: QR with column pivoting, on a random projection of these
@@ -43,6 +48,7 @@ def select_points(
     rows = np.asarray(
         _rows(snapshots.rows(form), snapshots.some(numbers), snapshots.weights[numbers], modes)
     )
+    rows = rows if unit is None else rows / unit[:, None]
     values, vectors = np.linalg.eigh(sum(A.T @ A for A in rows) / len(rows))
     turn = vectors / np.sqrt(np.maximum(values, _DEPENDENT * values[-1]))
     rng = np.random.default_rng(0)
@@ -58,6 +64,31 @@ def select_points(
     return _take(
         snapshots, owners, [int(row) for row in order if not fixed[row]], count - int(fixed.sum())
     )
+
+
+def units(rows: Rows, phis: Any, answers: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " n"]:
+    """What rows are divided by, so that no equation counts for more than another because of how it is
+    written: for each equation of each condition the root mean square of what is left in its rows by
+    answers that some functions are left out of. Where that is next to nothing, a small share of the
+    size of its terms. The conditions' weights are left to count."""
+    left, terms = (np.asarray(x) for x in _left_and_terms(rows, phis, answers))
+    found, start = np.ones(left.shape[1]), 0
+    for condition, place, count in zip(
+        rows.problem.conditions, rows.problem.places, rows.plan.rows, strict=True
+    ):
+        if condition.kind != "Fit":
+            continue
+        end = start + count * len(rows.sets[place])
+        for equation in range(start, start + count):  # a condition that returns a tuple has several
+            own = slice(equation, end, count)
+            size = max(_rms(left[:, own]), _SHARE * _rms(terms[:, own]))
+            found[own] = size / np.sqrt(condition.weight) if size > 0 else 1.0
+        start = end
+    return found
+
+
+def _rms(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(x**2)))
 
 
 def subset(points: Points, numbers: Int[np.ndarray, " n"]) -> Points:
@@ -121,5 +152,16 @@ def _rows(
         assert operator is not None
         A = operator.as_matrix()
         return A if modes is None else A @ modes
+
+    return jax.lax.map(one, (phis, answers))
+
+
+@eqx.filter_jit
+def _left_and_terms(
+    rows: Rows, phis: Any, answers: Float[AnyArray, "S N"]
+) -> tuple[Float[Array, "S n"], Float[Array, "S n"]]:
+    def one(case: tuple[Any, Float[Array, " N"]]) -> tuple[Array, Array]:
+        system = rows.system(case[0])
+        return system.rows(case[1], "Fit"), sizes_of_terms(system, case[1])
 
     return jax.lax.map(one, (phis, answers))

@@ -16,22 +16,22 @@ from jaxtyping import Array, Float
 from ..adaptive import solve_to_tolerance
 from ..basis.networks import Modes
 from ..family import Family
-from ..family.asked import Model
 from ..family.distance import FAR
 from ..family.experiment import Experiment, family_of
-from ..family.metrics import Summary
+from ..family.metrics import ErrorSummary
+from ..family.model import Model
 from ..family.phi import shape_of
-from ..family.trained import Trained, digest_of
+from ..family.trained import Trained, model_digest
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
 from ..parallel.devices import mesh_of_batch, placed
 from ..state.condition import require_limit
 from ..state.points import Points, is_concrete
 from ..state.problem import Problem, inside
 from ..support.status import Status
-from ..support.summary import Summary as Printed
-from .asked import CompiledQuery, asked, whole_weights
+from ..support.summary import Summary
 from .core import Core, answer
 from .forms import Live
+from .query import CompiledQuery, query_of, whole_weights
 from .save import save
 from .snapshots import rows_of
 from .validation import listed, messages_of
@@ -70,12 +70,12 @@ class Compiled(Model):
     """
 
     core: Core
-    error: Summary
+    error: ErrorSummary
     experiment: Experiment | None = None
     training: Mapping[str, Any] | None = None
     calibration: tuple[float, float] | None = None
 
-    def summary(self) -> Printed:
+    def summary(self) -> Summary:
         problem = "a problem of one's own" if self.experiment is None else self.experiment.problem
         rows = [
             ("functions", f"{self.functions:,} of the basis's {self.functions_offline:,}"),
@@ -85,7 +85,7 @@ class Compiled(Model):
             ("query points", "none" if self.at is None else len(self.at)),
             ("distance", f"1 for the farthest held-out training φ; a warning above {FAR:g}"),
         ]
-        return Printed(f"Compiled solver for {problem}", rows)
+        return Summary(f"Compiled solver for {problem}", rows)
 
     @property
     def functions(self) -> int:
@@ -187,7 +187,7 @@ class Compiled(Model):
     @property
     def digest(self) -> str:
         """SHA-256 over the experiment and all arrays that are held."""
-        return digest_of(self.trained.experiment, self.core)
+        return model_digest(self.trained.experiment, self.core)
 
     @property
     def usual_batch(self) -> int:
@@ -209,7 +209,7 @@ class Compiled(Model):
             "fewer nodes are for a trained basis; a compiled solver keeps the nodes it was made for."
         )
 
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],
@@ -218,7 +218,7 @@ class Compiled(Model):
         weights_alone: bool,
         grid: int | None = None,
     ) -> CompiledQuery:
-        return asked(
+        return query_of(
             self.core, self._some_phi(), jnp.asarray(coords), derivatives, residual_limit, weights_alone
         )
 

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..adaptive import Adaptive, solve_to_tolerance
+from ..adaptive import Adaptive, AdaptiveMany, solve_many_to_tolerance
 from ..adaptive.levels import MANY
 from ..adaptive.reading import read
 from ..basis.networks import Modes
@@ -32,6 +33,7 @@ from .solver import Compiled
 
 Tell = Callable[[float | None, str], None]
 _MOST, _FEWEST = 960, 16  # solutions
+_TOGETHER = 48  # φ that are solved in one batch
 _FUNCTIONS = 400  # at most that are compared
 _NUMBERS = 6e7  # that all solutions together may hold in one space
 _SOLVING = 0.6  # of the budget goes to the solutions
@@ -134,16 +136,10 @@ def _exactly(
     problem: Problem, phis: list[Any], tolerance: float, budget: float, tell: Tell
 ) -> tuple[list[Any], list[Adaptive]]:
     """Those of the φ that are solved in the time, and their solutions."""
-    begun, solved, exact = time.perf_counter(), [], []
-    for phi in phis:
-        one = _solved(problem, phi, tolerance, budget, False)
-        if one.error_estimate < 10 * tolerance:
-            solved.append(phi)
-            exact.append(one)
-            tell(None, f"{len(exact)} of the hardest φ")
-        if time.perf_counter() - begun > budget:
-            break
-    return solved, exact
+    found = _solved(problem, phis, tolerance, budget / max(len(phis), 1), False)
+    good = [k for k, one in enumerate(found) if one.error_estimate < 10 * tolerance]
+    tell(None, f"{len(good)} of the hardest φ")
+    return [phis[k] for k in good], [found[k] for k in good]
 
 
 def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.ndarray:
@@ -152,9 +148,10 @@ def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.nda
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = made(stack(phis), throw=False)(points)
-    side_by_side = lambda values: np.stack(jax.tree.leaves(values))
-    ours = np.moveaxis(side_by_side(found), 0, 1).reshape(len(phis), -1)
-    truth = np.stack([side_by_side(one(points)).ravel() for one in exact])
+    side_by_side = lambda values: np.concatenate(
+        [np.asarray(x) for x in jax.tree.leaves(values)], axis=1
+    )
+    ours, truth = side_by_side(found(points)), side_by_side(AdaptiveMany(exact)(points))
     errors = np.linalg.norm(ours - truth, axis=1) / np.linalg.norm(truth, axis=1)
     return np.asarray(np.where(np.isfinite(errors), errors, 1.0))
 
@@ -164,18 +161,24 @@ def _add(
     exact: list[Adaptive],
 ) -> None:  # fmt: skip
     """These φ among the others, with every fourth as it is drawn: errors are measured on those."""
-    waiting = list(zip(hard, exact, strict=True))
+    waiting, plain = list(zip(hard, exact, strict=True)), list[tuple[Any, Adaptive]]()
     tolerance, budget = solutions[-1].tolerance, 10 * max(one.seconds for one in exact)
     while waiting:
+        place = waiting
         if draws.plain(len(solutions)):
-            phi = draws.next(len(solutions))
-            one = _solved(problem, phi, tolerance, budget, False)
-            if not one.error_estimate < 10 * tolerance:
-                continue
-        else:
-            phi, one = waiting.pop(0)
-        phis.append(phi)
-        solutions.append(one)
+            if not plain:
+                drawn = [draws.next(len(solutions)) for _ in range(len(waiting) // 3 + 1)]
+                found = _solved(problem, drawn, tolerance, budget, False)
+                plain = [
+                    (phi, one)
+                    for phi, one in zip(drawn, found, strict=True)
+                    if one.error_estimate < 10 * tolerance
+                ]
+            place = plain
+        if place:
+            phi, one = place.pop(0)
+            phis.append(phi)
+            solutions.append(one)
 
 
 def _no_basis(why: str, training: dict[str, Any]) -> NoBasis:
@@ -230,19 +233,30 @@ def _solutions(
     """φ of the distribution and their solutions, until there are enough or the budget is used up; to a
     looser tolerance where the first of them takes too long."""
     tolerance = _FINER * wanted
-    begun = time.perf_counter()
+    begun, number, looks = time.perf_counter(), 0, list(_LOOK)
     phis: list[Any] = []
     found: list[Adaptive] = []
-    for number in range(_MOST):
-        phi = draws.next(len(found))
+    waiting: dict[bool, list[tuple[Any, Adaptive]]] = {True: [], False: []}  # plain draws and others
+    pace = 0.0  # seconds for a φ
+    while number < _MOST:
+        before = time.perf_counter()
+        # The first ones say how long one takes; the first of all is compiled for.
+        size = 1 if len(found) < 3 else min(_TOGETHER, looks[0] - len(found) if looks else _TOGETHER)
+        size = max(1, min(size, int((budget - before + begun) / max(pace, 1e-9))))
+        chosen = [(draws.plain(k), draws.next(k)) for k in range(len(found), len(found) + size)]
         checked = number < _FEWEST  # whether conditions contradict each other is seen in some
-        # The first is compiled for, and then says little of how long the others take.
         share = budget / (_FEWEST if found else 4)
-        one = _solved(problem, phi, tolerance, share, checked)
-        while len(found) < 2 and one.status.failed and tolerance < _LOOSEST:
+        drawn = [phi for _, phi in chosen]
+        solved = _solved(problem, drawn, tolerance, share, checked)
+        while len(found) < 2 and solved[0].status.failed and tolerance < _LOOSEST:
             tolerance *= 10
-            one = _solved(problem, phi, tolerance, share, checked)
-        if one.error_estimate < 10 * tolerance:
+            solved = _solved(problem, drawn, tolerance, share, checked)
+        number, pace = number + size, (time.perf_counter() - before) / size
+        for (plain, phi), one in zip(chosen, solved, strict=True):
+            if one.error_estimate < 10 * tolerance:
+                waiting[plain].append((phi, one))
+        while place := waiting[draws.plain(len(found))]:
+            phi, one = place.pop(0)
             phis.append(phi)
             found.append(one)
         used = (time.perf_counter() - begun) / budget
@@ -250,9 +264,10 @@ def _solutions(
         if used > 1 or (number >= _FEWEST and len(found) < number / 2):
             break
         # The first ones say how many the budget allows.
-        if len(found) == 3 and 2 * _LOOK[0] * one.seconds > budget and tolerance < wanted:
+        if len(found) == 3 and 2 * _LOOK[0] * pace > budget and tolerance < wanted:
             tolerance *= 10
-        if len(found) in _LOOK and found[-1] is one:
+        if looks and len(found) >= looks[0]:
+            looks = [look for look in looks if look > len(found)]
             common = Common(found)
             _, weights = modes(common, [common.vector(one) for one in found])
             if _suffice(weights, len(problem.unknowns), wanted):
@@ -266,18 +281,21 @@ def _solutions(
     if len(found) < _FEWEST:
         raise SolveError(
             Status.TOLERANCE_NOT_MET, "",
-            f"{len(found)} of {number + 1} φ of the distribution were solved to a tolerance of "
+            f"{len(found)} of {number} φ of the distribution were solved to a tolerance of "
             f"{tolerance:.1g} in {time.perf_counter() - begun:.0f} s; {_FEWEST} are needed: raise "
             f"`tolerance` or `budget`. "
-            f"{one.message}",
+            f"{solved[-1].message}",
         )  # fmt: skip
     return phis, found
 
 
-def _solved(problem: Problem, phi: Any, tolerance: float, budget: float, checked: bool) -> Adaptive:
-    one = solve_to_tolerance(problem, phi, tolerance, budget, False, False, checked)
-    assert isinstance(one, Adaptive)
-    return one
+def _solved(
+    problem: Problem, phis: list[Any], tolerance: float, budget: float, checked: bool
+) -> list[Adaptive]:
+    """`budget`: seconds for each."""
+    if not phis:
+        return []
+    return solve_many_to_tolerance(problem, stack(phis), tolerance, budget, checked=checked)
 
 
 def _suffice(weights: np.ndarray, unknowns: int, tolerance: float) -> bool:
@@ -296,11 +314,16 @@ def _reduced(
     unknowns = len(snapshots.plan.sizes)
     fewest = _fewest(snapshots.weights, unknowns, _OWN * tolerance)
     enough = [size for size in sizes if fewest is not None and size >= fewest]
+    # Steps by single precision end as near: residuals are in double. Affine rows take but one.
+    dtype = jnp.float64 if all(snapshots.plan.affine) else jnp.float32
+    made_of = lambda size, ratio: assemble(
+        snapshots, size, points=round(ratio * size * unknowns), dtype=dtype
+    )
     for size, ratio in itertools.product(enough or sizes[-1:], _ROWS if enough else _ROWS[:1]):
         try:
-            made = assemble(snapshots, size, points=round(ratio * size * unknowns))
+            made = made_of(size, ratio)
         except TooFewDirections as few:
-            made = assemble(snapshots, few.limit, points=round(ratio * few.limit * unknowns))
+            made = made_of(few.limit, ratio)
         error = {"mean": made.error.mean, "max": made.error.max}
         tried.append({"functions": made.functions, "rows": made.rows, **error})
         tell(None, f"{made.functions} functions, {made.rows} rows, error {made.error.mean:.1e}")

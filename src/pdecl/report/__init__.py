@@ -13,18 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..family import shipped
 from ..support.environment import versions
 from ..support.figures import drawing, save
-from ..support.files import replacing
+from ..support.files import write_arrays, write_json, write_text
 from ..support.progress import counting_bar
 from . import curves, fields, front, learned, words
 from . import studies as computing
-from .collect import collect, plain
-from .page import Exhibit, Section, Table, page
-from .results import RACE, overview, race_lines
+from .page import Exhibit, Missing, Section, Table, page
+from .results import RACE, collect, overview, plain, race_lines
 from .runs import Run
 from .studies import Effort
 from .summary import METHODS, Result, presets, problems, rows, select
@@ -66,20 +63,26 @@ def write(
     gathered: Gathered = [*zip(runs, own, strict=True), *((None, result) for result in beside)]
     results = [*own, *beside]
     written, pictures, sections, missing = [], {}, [], []
-    plan = [(_front_section(own, kept), [_front(runs)]), *_planned(gathered, effort)]
+    plan: list[tuple[Section, list[Maker]]] = [
+        (_front_section(own, kept), [(lambda: front.gallery(runs), [])]),
+        *_planned(gathered, effort),
+    ]
     with drawing(), counting_bar("drawing the report", None, progress) as tell:
         for section, makers in plan:
             missing += [f"{section.title}. {reason}" for reason in section.missing]
             exhibits = []
-            for make in makers:
+            for make, shown in makers:
                 try:
                     exhibit = make()
-                except _Missing as reason:
+                except Missing as reason:
                     missing.append(f"{section.title}. {reason}")
                     continue
+                if shown:
+                    caption = f"{exhibit.caption} Shown: {'; '.join(shown)}."
+                    exhibit = replace(exhibit, caption=caption)
                 written += _write_exhibit(folder, exhibit)
                 pictures[exhibit.name] = (folder / f"{exhibit.name}.png").read_bytes()
-                exhibits.append(_without_picture(exhibit))
+                exhibits.append(replace(exhibit, figure=None, data={}))  # written; its memory can go
                 tell(1)
             sections.append(replace(section, missing=(), exhibits=exhibits))
     tables, unknown = _tables_section(results)
@@ -88,18 +91,14 @@ def write(
         sections.append(Section("missing", "What is not here", missing=[*unknown, *missing]))
     written.append(_write_json(folder, "data/results.json", results))
     index = folder / "index.html"
-    with replacing(index) as temporary:
-        temporary.write_text(page(opening, _introduction(results), sections, pictures), "utf-8")
+    write_text(index, page(opening, _introduction(results), sections, pictures))
     _finish(folder, before, [*written, "index.html"])
     return index
 
 
-class _Missing(Exception):
-    """Why a figure is not there."""
-
-
 Gathered = Sequence[tuple[Run | None, Result]]
-Maker = Callable[[], Exhibit]
+# What makes a figure, or raises `Missing`, and the runs that its caption says are shown.
+Maker = tuple[Callable[[], Exhibit], Sequence[str]]
 
 
 def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Section, list[Maker]]]:
@@ -118,95 +117,69 @@ def _planned(gathered: Gathered, effort: Effort | None) -> Iterator[tuple[Sectio
             tell = [
                 f"{method}: there is no {method} run of {problem} with preset {preset} among the runs; "
                 f"train one with `pdecl train {problem} --method {method} --preset {preset}`."
-                for method, found in by_method.items()
-                if not found
+                for method, pairs in by_method.items()
+                if not pairs
             ]
             about = [
-                words.about([result for _, result in found]) for found in by_method.values() if found
+                words.about([result for _, result in pairs]) for pairs in by_method.values() if pairs
             ]
             section = Section(name, f"{words.title(problem)}, preset {preset}", about, tell)
             yield section, _makers(name, problem, by_method, effort)
 
 
 def _makers(name: str, problem: str, by_method: dict[str, Any], effort: Effort | None) -> list[Maker]:
-    firsts = {m: next((run for run, _ in found if run), None) for m, found in by_method.items()}
-    results = {method: [result for _, result in found] for method, found in by_method.items()}
+    firsts = {m: next((run for run, _ in pairs if run), None) for m, pairs in by_method.items()}
+    results = {method: [result for _, result in pairs] for method, pairs in by_method.items()}
     hard = firsts["hard"]
     family = next(run for run in firsts.values() if run is not None).experiment.family
-    shown = [words.about(found) for found in results.values() if found]
+    shown = [words.about(pairs) for pairs in results.values() if pairs]
     shown_firsts = [
-        words.about([next(result for run, result in found if run)])
-        for method, found in by_method.items()
+        words.about([next(result for run, result in pairs if run)])
+        for method, pairs in by_method.items()
         if firsts[method]
     ]
-    makers = [
-        *[
-            _maker(
-                partial(fields.heat_maps, name, unknown, firsts["hard"], firsts["soft"]),
-                shown_firsts,
-                "Heat maps: none of these runs was evaluated; see `pdecl evaluate`.",
-            )
-            for unknown in family.unknowns
-        ],
-        _maker(
-            lambda: curves.learning_curves(name, problem, results),
-            shown,
-            "Curves: no metrics on unseen φ were taken while these runs trained.",
-        ),
-        _maker(
-            lambda: curves.error_boxes(name, problem, results),
-            shown,
-            "Box plots: none of these runs was evaluated; see `pdecl evaluate`.",
-        ),
+    makers: list[Maker] = [
+        (partial(fields.heat_maps, name, unknown, hard, firsts["soft"]), shown_firsts)
+        for unknown in family.unknowns
     ]
+    makers.append((lambda: curves.learning_curves(name, problem, results), shown))
+    makers.append((lambda: curves.error_boxes(name, problem, results), shown))
     if effort is None or hard is None:
         return makers
-    one = [words.about(results["hard"][:1])]
+    first_hard = [words.about(results["hard"][:1])]
     if family.exact is not None and len(family.solution_dims) == 2 and len(family.unknowns) == 1:
         used = lambda: learned.used_histogram(name, computing.used_points(hard, effort))
-        makers.append(_maker(used, one))
-    makers.append(_maker(lambda: _interpolation(name, hard, effort), one))
-    makers.append(_maker(lambda: _trade_off(name, hard, effort), one))
+        makers.append((used, first_hard))
+    makers.append((lambda: _interpolation(name, hard, effort), first_hard))
+    makers.append((lambda: _trade_off(name, hard, effort), first_hard))
     return makers
-
-
-def _maker(make: Callable[[], Exhibit | None], shown: Sequence[str], otherwise: str = "") -> Maker:
-    """Makes a figure whose caption says what was run, or says why there is none."""
-
-    def made() -> Exhibit:
-        exhibit = make()
-        if exhibit is None:
-            raise _Missing(otherwise)
-        return replace(exhibit, caption=f"{exhibit.caption} Shown: {'; '.join(shown)}.")
-
-    return made
 
 
 def _interpolation(name: str, hard: Run, effort: Effort) -> Exhibit:
     family = hard.experiment.family
     if family.on_grid:
-        raise _Missing(
+        raise Missing(
             "Interpolation: these functions are given on the grid of φ and are bilinear between its "
             "nodes, so there is no finer answer of the basis to compare cubic interpolation with."
         )
     if family.exact is None or len(family.solution_dims) != 2 or len(family.unknowns) > 1:
-        raise _Missing(
+        raise Missing(
             "Interpolation: this is drawn for one unknown over two coordinates whose exact solution is "
             "given with the problem."
         )
     try:
         return learned.interpolation_chart(name, computing.interpolation(hard, effort))
     except ValueError as error:
-        raise _Missing(
+        raise Missing(
             f"Interpolation: there is nothing exact to compare with on finer grids ({error})"
         ) from error
 
 
 def _trade_off(name: str, hard: Run, effort: Effort) -> Exhibit:
     if len(hard.experiment.family.unknowns) > 1:
-        raise _Missing("Trade-off: this is drawn for problems with one unknown.")
+        raise Missing("Trade-off: this is drawn for problems with one unknown.")
     if hard.experiment.family.on_grid and "target" not in hard.fields:
-        raise _Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
+        raise Missing("Trade-off: the hard run was not evaluated; see `pdecl evaluate`.")
     return learned.trade_off_chart(name, computing.trade_off(hard, effort))
 
 
@@ -215,28 +188,20 @@ def _setting(result: Result) -> tuple[str, str]:
 
 
 def _front_section(own: Sequence[Result], kept: Sequence[Result]) -> Section:
-    told = front.headline(own)
+    sentence = front.headline(own)
     names = ", ".join(words.title(problem) for problem in problems(own))
     table = front.errors(own, kept)
-    return Section("front", f"pdecl: {names}", [told] * bool(told), tables=[table] * bool(table.rows))
-
-
-def _front(runs: Sequence[Run]) -> Maker:
-    def made() -> Exhibit:
-        exhibit = front.gallery(runs)
-        if exhibit is None:
-            raise _Missing("Solutions: none of these runs was evaluated; see `pdecl evaluate`.")
-        return exhibit
-
-    return made
+    return Section(
+        "front", f"pdecl: {names}", [sentence] * bool(sentence), tables=[table] * bool(table.rows)
+    )
 
 
 def _tables_section(found: Sequence[Result]) -> tuple[Section, list[str]]:
     """The tables, and what they lack."""
     there = problems(found)
     absent = [words.title(name) for name in shipped() if name not in there]
-    told = absent and set(there) & set(shipped())
-    missing = [f"No runs of {', '.join(absent)} were given."] if told else []
+    some_shipped = absent and set(there) & set(shipped())
+    missing = [f"No runs of {', '.join(absent)} were given."] if some_shipped else []
     tables = []
     for problem in there:
         here = select(found, problem=problem)
@@ -254,12 +219,12 @@ def _tables_section(found: Sequence[Result]) -> tuple[Section, list[str]]:
 
 
 def _introduction(results: Sequence[Result]) -> list[str]:
-    told = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
+    numbers = ", ".join(f"{name} {number}" for name, number in versions("pdecl", "jax", "numpy").items())
     return [
         f"From {words.counted(len(results), 'run', 'runs')}. A network proposes N functions. "
         "Hard: the layer solves for their weights ω so that the PDE holds, while training and for every "
         "new φ. Soft: the network predicts ω itself, and the PDE is a penalty.",
-        f"Written with {told}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
+        f"Written with {numbers}. The paper: Négiar, Mahoney, Krishnapriyan, Learning differentiable "
         "solvers for systems with hard constraints, ICLR 2023.",
     ]
 
@@ -272,19 +237,12 @@ def _write_exhibit(folder: Path, exhibit: Exhibit) -> list[str]:
         about = {"title": exhibit.title, "caption": exhibit.caption, **exhibit.data}
         return [picture, _write_json(folder, f"data/{exhibit.name}.json", about)]
     data = f"data/{exhibit.name}.npz"
-    with replacing(folder / data) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **exhibit.data)
+    write_arrays(folder / data, exhibit.data)
     return [picture, data]
 
 
-def _without_picture(exhibit: Exhibit) -> Exhibit:
-    """What the page needs; the figure is written and its memory can go."""
-    return replace(exhibit, figure=None, data={})
-
-
-def _write_json(folder: Path, name: str, value: Any) -> str:
-    with replacing(folder / name) as temporary:
-        temporary.write_text(json.dumps(plain(value), indent=1, ensure_ascii=False), "utf-8")
+def _write_json(folder: Path, name: str, value: object) -> str:
+    write_json(folder / name, plain(value))
     return name
 
 

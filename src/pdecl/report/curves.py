@@ -7,7 +7,7 @@ import numpy as np
 
 from ..support.figures import curve, frame, label_right, log_scale, new_figure, place_of_zero
 from . import words
-from .page import COLOURS, MARKERS, Exhibit
+from .page import COLOURS, MARKERS, Exhibit, Missing
 from .summary import METHODS, Result
 
 _METRICS = ("error", "residual")
@@ -15,9 +15,7 @@ _ALONG = (("step", "optimiser steps"), ("seconds", "seconds of training"))
 _MOST_BOXES = 6
 
 
-def learning_curves(
-    name: str, problem: str, by_method: Mapping[str, Sequence[Result]]
-) -> Exhibit | None:
+def learning_curves(name: str, problem: str, by_method: Mapping[str, Sequence[Result]]) -> Exhibit:
     """Both metrics against steps and against seconds, with the paper's figures as lines."""
     series = {
         method: [result["history"]["metrics"] for result in results if result["history"]["metrics"]]
@@ -28,7 +26,7 @@ def learning_curves(
         m for m in _METRICS if any(m in row for runs in series.values() for run in runs for row in run)
     ]
     if not metrics:
-        return None
+        raise Missing("Curves: no metrics on unseen φ were taken while these runs trained.")
     figure = new_figure(9.2, 3.1 * len(metrics) + 0.3)
     axes = figure.subplots(len(metrics), 2, squeeze=False, sharex="col", sharey="row")
     for row, metric in zip(axes, metrics, strict=True):
@@ -54,14 +52,14 @@ def learning_curves(
     )
 
 
-def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result]]) -> Exhibit | None:
+def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result]]) -> Exhibit:
     """A box for each run (or one for each method, if there are many) over the test φ."""
     boxes = []
     for method, results in by_method.items():
         runs = [
             (r["experiment"]["seed"], _numbers(r["evaluation"]["errors"]))
             for r in results
-            if _has_errors(r)
+            if r["evaluation"].get("errors")
         ]
         if len(runs) > _MOST_BOXES:
             boxes.append((method, f"{method}\n{len(runs)} seeds", np.concatenate([e for _, e in runs])))
@@ -70,7 +68,7 @@ def error_boxes(name: str, problem: str, by_method: Mapping[str, Sequence[Result
     finite = [(method, label, errors[np.isfinite(errors)]) for method, label, errors in boxes]
     finite = [box for box in finite if len(box[2])]
     if not finite:
-        return None
+        raise Missing("Box plots: none of these runs was evaluated; see `pdecl evaluate`.")
     figure = new_figure(2.6 + 1.15 * max(len(finite), 2), 3.9)
     axis = figure.subplots()
     frame(axis)
@@ -151,13 +149,13 @@ def _paper_label(method: str, value: float, metric: str = "error") -> tuple[floa
 
 def _published(problem: str, metric: str) -> dict[str, float]:
     known = {method: words.reported(problem, method) for method in METHODS}
-    found = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
-    return {method: value for method, value in found.items() if value is not None}
+    values = {method: getattr(paper, metric) for method, paper in known.items() if paper is not None}
+    return {method: value for method, value in values.items() if value is not None}
 
 
 def _paper(problem: str) -> dict[str, dict[str, float]]:
-    found = {metric: _published(problem, metric) for metric in _METRICS}
-    return found if any(found.values()) else {}
+    published = {metric: _published(problem, metric) for metric in _METRICS}
+    return published if any(published.values()) else {}
 
 
 def _dashed(method: str) -> dict[str, Any]:
@@ -200,7 +198,3 @@ def _along(row: Mapping[str, float], key: str) -> float:
 
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.inf if value is None else value for value in values], dtype=float)
-
-
-def _has_errors(result: Result) -> bool:
-    return bool(result["evaluation"].get("errors"))

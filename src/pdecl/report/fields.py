@@ -5,13 +5,13 @@ import numpy as np
 from ..family.experiment import family_of
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
-from .page import Exhibit
+from .page import Exhibit, Missing
 from .pictures import View, difference_limits, images
 from .runs import Run
 
 
-def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Exhibit | None:
-    """Target, differences on one scale, and the hard one on its own; None without any fields."""
+def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Exhibit:
+    """Target, differences on one scale, and the hard one on its own."""
     shown = {
         method: fields
         for method, run in (("hard", hard), ("soft", soft))
@@ -19,7 +19,7 @@ def heat_maps(name: str, unknown: str, hard: Run | None, soft: Run | None) -> Ex
     }
     run = hard if "hard" in shown else soft
     if run is None or not shown:
-        return None
+        raise Missing("Heat maps: none of these runs was evaluated; see `pdecl evaluate`.")
     target = shown["hard" if "hard" in shown else "soft"]["target"]
     # Two runs on different grids cannot share a target; the hard one is shown then.
     shown = {

@@ -8,8 +8,8 @@ import numpy as np
 from ..support.figures import DIFFERENCE, SOLUTION, new_figure
 from . import words
 from .fields import view_of
-from .page import Exhibit, Table
-from .pictures import View, difference_limits
+from .page import Exhibit, Missing, Table
+from .pictures import difference_limits, images
 from .runs import Run
 from .summary import Result, problems, select
 
@@ -52,7 +52,7 @@ def errors(results: Sequence[Result], kept: Sequence[Result]) -> Table:
     return Table(caption, head, [line for line in lines if line])
 
 
-def gallery(runs: Sequence[Run]) -> Exhibit | None:
+def gallery(runs: Sequence[Run]) -> Exhibit:
     """A column for each problem: u for one unseen φ, and its difference from the reference."""
     shown: dict[str, tuple[Run, dict[str, np.ndarray]]] = {}
     for run in runs:
@@ -62,7 +62,7 @@ def gallery(runs: Sequence[Run]) -> Exhibit | None:
             shown.setdefault(run.experiment.problem, (run, fields))
     columns = [(run, fields) for run, fields in shown.values()][:_COLUMNS]
     if not columns:
-        return None
+        raise Missing("Solutions: none of these runs was evaluated; see `pdecl evaluate`.")
     figure = new_figure(3.1 * max(len(columns), 2), 5.0)
     axes = figure.subplots(2, len(columns), squeeze=False)
     data: dict[str, Any] = {}
@@ -70,8 +70,12 @@ def gallery(runs: Sequence[Run]) -> Exhibit | None:
         found, difference = (fields[part][:1] for part in ("found", "difference"))
         error = float(np.linalg.norm(difference) / np.linalg.norm(fields["target"][:1]))
         view = view_of(run, found)
-        _draw(figure, top, view, found, (float(found.min()), float(found.max())), SOLUTION)
-        _draw(figure, bottom, view, difference, difference_limits(difference), DIFFERENCE)
+        limits = (float(np.nanmin(found)), float(np.nanmax(found)))
+        images(figure, np.array([top]), found, "", SOLUTION, limits, view)
+        images(
+            figure, np.array([bottom]), difference, "", DIFFERENCE, difference_limits(difference), view
+        )
+        bottom.set_xlabel(view.across)
         top.set_title(words.title(run.experiment.problem))
         bottom.set_title(f"error {words.percent(error, 2)}")
         name = run.experiment.problem
@@ -89,36 +93,17 @@ def gallery(runs: Sequence[Run]) -> Exhibit | None:
     )
 
 
-def _draw(
-    figure: Any, axis: Any, view: View, values: np.ndarray, limits: tuple[float, float], colours: str
-) -> None:
-    seen = view.cut(values)[0]
-    across = view.line(view.across)
-    axis.set_xlabel(view.across)
-    if view.up is None:
-        axis.plot(across, seen, color="#00467f")
-        return
-    up = view.line(view.up)
-    ends = (across[0], across[-1], up[0], up[-1])
-    style = {"extent": ends, "aspect": "auto", "interpolation": "nearest", "cmap": colours}
-    image = axis.imshow(seen, vmin=limits[0], vmax=limits[1], **style)
-    axis.set_ylabel(view.up)
-    bar = figure.colorbar(image, ax=axis, pad=0.03)
-    bar.formatter.set_powerlimits((-2, 3))
-    bar.outline.set_linewidth(0.5)
-
-
 def _cells(results: Sequence[Result], kept: Sequence[Result], problem: str) -> list[str]:
     hard, soft = _best(results, problem, "hard"), _best([*results, *kept], problem, "soft")
     if hard is None:
         return []
-    found = hard["evaluation"]
+    evaluation = hard["evaluation"]
     paper = [words.reported(problem, method) for method in ("hard", "soft")]
-    cells = [words.title(problem), str(found["error"]["count"])]
-    cells += [words.percent(found["error"][which]) for which in ("mean", "max")]
+    cells = [words.title(problem), str(evaluation["error"]["count"])]
+    cells += [words.percent(evaluation["error"][which]) for which in ("mean", "max")]
     cells += ["–" if one is None else words.percent(one.error) for one in paper]
     cells.append("–" if soft is None else words.percent(soft["evaluation"]["error"]["mean"]))
-    return [*cells, _known(found), words.short(1e3 * found["seconds_per_phi"], 2)]
+    return [*cells, _known(evaluation), words.short(1e3 * evaluation["seconds_per_phi"], 2)]
 
 
 def _known(found: dict[str, Any]) -> str:

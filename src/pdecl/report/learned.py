@@ -61,7 +61,7 @@ def _draw_histogram(axis: Any, study: dict[str, Any], metric: str) -> dict[str, 
     everything = everything[np.isfinite(everything)]
     low = max(float(np.quantile(everything, 0.001)), 1e-16)
     edges = np.geomspace(low, max(float(everything.max()), 2 * low), 41)
-    found: dict[str, Any] = {"edges": edges}
+    drawn: dict[str, Any] = {"edges": edges}
     for which, _, colour in _AT_ONCE:
         values = study[which][metric]
         shares = np.histogram(np.maximum(values, low), edges)[0] / len(values)
@@ -69,12 +69,12 @@ def _draw_histogram(axis: Any, study: dict[str, Any], metric: str) -> dict[str, 
         axis.stairs(shares, edges, color=colour, linewidth=1.6)
         median = float(np.median(values))
         axis.axvline(median, color=colour, linewidth=1, linestyle=(0, (4, 3)))
-        found[which] = {"shares": shares, "median": median, "largest": float(values.max())}
+        drawn[which] = {"shares": shares, "median": median, "largest": float(values.max())}
     frame(axis)
     log_scale(axis.xaxis, edges)
     axis.margins(y=0.3)
     axis.set_ylim(bottom=0)
-    return found
+    return drawn
 
 
 def interpolation_chart(name: str, study: dict[str, Any]) -> Exhibit:

@@ -14,6 +14,10 @@ COLOURS = {"hard": "#0072B2", "soft": "#D55E00"}
 MARKERS = {"hard": "o", "soft": "s"}
 
 
+class Missing(Exception):
+    """Why a figure is not there."""
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """One figure: the picture, the numbers behind it, and what it shows in words.

@@ -5,21 +5,98 @@ markdown(results)   the whole of RESULTS.md, from such data and nothing else
 """
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..family.experiment import Experiment, completed
-from ..family.presets import preset
-from ..support.files import replacing
+import numpy as np
+
+from ..family.experiment import Experiment, completed, preset, problem_of
+from ..support.files import write_text
 from ..train.history import with_metrics
 from . import words
-from .collect import FORMAT, collect
 from .runs import Run
 from .summary import METHODS, Result, Row, presets, problems, races, rows, select
 
 __all__ = ["RACE", "collect", "markdown", "name", "overview", "race_lines", "read", "write"]
+
+FORMAT = 1
+# What is kept of an evaluation beside the errors of each φ.
+_KEPT = (
+    "error",
+    "residual_loss",
+    "beside",
+    "bounds",
+    "statuses",
+    "seconds_per_phi",
+    "count",
+    "origin",
+    "device",
+)
+
+
+def collect(run: Run) -> dict[str, Any]:
+    """A run as plain data: experiment, environment, evaluation and the metrics in its history.
+
+    Of the numbers for each φ only the errors are kept, to four digits.
+    """
+    experiment, history, evaluation = run.experiment, run.history, run.evaluation
+    kept: dict[str, Any] = {name: evaluation[name] for name in _KEPT if name in evaluation}
+    if "errors" in evaluation:
+        kept["errors"] = [float(f"{error:.4g}") for error in evaluation["errors"]]
+    return plain(
+        {
+            "format": FORMAT,
+            "experiment": experiment.as_dict(),
+            "environment": {**run.environment, "command": _command(run)},
+            "points": _points(run),
+            "evaluation": kept,
+            "history": {
+                "steps": len(history.loss),
+                "seconds": history.seconds[-1] if history.seconds else None,
+                "compiling": history.compiling,
+                "steps_per_second": history.steps_per_second,
+                "metrics": history.metrics,
+            },
+        }
+    )
+
+
+def _command(run: Run) -> str:
+    """The command, without where it wrote to, which is of no use to others."""
+    words = iter(run.environment.get("command", "unknown").split())
+    kept = []
+    for word in words:
+        if word in ("--out", "--cache"):
+            next(words, None)
+        elif word != "--json":
+            kept.append(word)
+    return " ".join(kept)
+
+
+def _points(run: Run) -> dict[str, int]:
+    """How many points each condition is solved on."""
+    problem = problem_of(run.experiment)
+    size = run.experiment.network.size * len(problem.unknowns)
+    sets = problem.draw(size)
+    return {name: len(sets[k]) for name, k in zip(problem.names(), problem.places, strict=True)}
+
+
+def plain(value: object) -> Any:
+    """Lists, dictionaries, numbers, words. JSON has no word for what is not finite: it becomes null."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def name(experiment: Experiment) -> str:
@@ -33,26 +110,25 @@ def name(experiment: Experiment) -> str:
 
 def write(path: str | os.PathLike[str], run: Run) -> None:
     """`collect`, written as JSON."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(collect(run), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(collect(run), indent=1, ensure_ascii=False) + "\n")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What `write` wrote; a ValueError says what is wrong with a file that it did not."""
     try:
-        found = json.loads(Path(path).read_text())
-        if found["format"] != FORMAT:
-            raise ValueError(f"it has format {found['format']}, this pdecl reads {FORMAT}")
+        result = json.loads(Path(path).read_text("utf-8"))
+        if result["format"] != FORMAT:
+            raise ValueError(f"it has format {result['format']}, this pdecl reads {FORMAT}")
         # A setting that came later has its default in a file from before.
-        history = with_metrics(found["history"])
-        return {**found, "experiment": completed(found["experiment"]), "history": history}
+        history = with_metrics(result["history"])
+        return {**result, "experiment": completed(result["experiment"]), "history": history}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a result of pdecl, or was cut short: {error}") from error
 
 
-def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> str:
+def markdown(results: Sequence[Result]) -> str:
     """RESULTS.md: for each problem tables over presets and methods, and hard against soft."""
-    parts = [_INTRODUCTION.format(regenerate=regenerate)]
+    parts = [_INTRODUCTION]
     for problem in problems(results):
         here = select(results, problem=problem)
         table = rows(here)
@@ -64,7 +140,7 @@ def markdown(results: Sequence[Result], regenerate: str = "pdecl results") -> st
 
 _INTRODUCTION = """# Results
 
-Generated from the files in `results/` by `{regenerate}`; do not edit.
+Generated from the files in `results/` by `pdecl results`; do not edit.
 To make a row again, run its command (below each table) and keep the result.
 
 - Error: relative L2 distance from the reference, mean over the test φ, which no training has seen; then
@@ -93,8 +169,8 @@ def overview(problem: str, table: Sequence[Row]) -> tuple[list[str], list[list[s
 def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
     plan, paper = row.experiment, words.reported(problem, row.experiment["method"])
     cells = [plan["preset"], plan["method"], str(plan["network"]["size"]), words.network(plan)]
-    cells += [words.points(row.results[0]), words.steps(row.steps), words.spread(row.seconds)]
-    cells += [words.spread(row.steps_per_second)]
+    cells += [words.points(row.results[0]), words.steps(row.over_seeds("history", "steps"))]
+    cells += [words.spread(row.over_seeds("history", name)) for name in ("seconds", "steps_per_second")]
     published = f"{words.percent(paper.error)} ± {words.percent(paper.deviation, 2)}" if paper else "–"
     residual = words.short(paper.residual) if paper and paper.residual is not None else "–"
     seeds, device = ", ".join(map(str, row.seeds)), row.device
@@ -106,14 +182,15 @@ def _cells(problem: str, row: Row, companions: Sequence[str]) -> list[str]:
         published,
     ]
     cells += [_beside(row, name) if name in row.companions else "–" for name in companions]
-    cells += [words.spread(row.residual), residual, words.spread(row.seconds_per_phi), str(row.tested)]
-    return [*cells, seeds, device]
+    left, each = (row.over_seeds("evaluation", name) for name in ("residual_loss", "seconds_per_phi"))
+    tested = str(int(row.results[0]["evaluation"]["error"]["count"]))
+    return [*cells, words.spread(left), residual, words.spread(each), tested, seeds, device]
 
 
 def _beside(row: Row, name: str) -> str:
     """The error against another solution, and of which seeds if not of all."""
     measured = row.beside(name)
-    text = words.spread(measured.over_seeds("beside", name, "mean"), words.percent)
+    text = words.spread(measured.over_seeds("evaluation", "beside", name, "mean"), words.percent)
     if measured.seeds == row.seeds:
         return text
     return f"{text} (seed {', '.join(map(str, measured.seeds))})"
@@ -131,11 +208,12 @@ def _sentences(problem: str, table: Sequence[Row]) -> str:
         text = f"- {which}: the error is {relation} the paper's ({words.percent(paper.error)})"
         if ratio > 1 and (errors := row.last_half):
             halfway, at_end = map(words.percent, errors)
-            text += f"; over the last half of {words.steps(row.steps)} steps it went from {halfway} to "
+            steps = words.steps(row.over_seeds("history", "steps"))
+            text += f"; over the last half of {steps} steps it went from {halfway} to "
             text += f"{at_end}, on the φ that training monitored"
         if failures := row.failures():
-            told = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
-            text += f"; solves that failed: {told}"
+            counts = ", ".join(f"{count} {name}" for name, count in sorted(failures.items()))
+            text += f"; solves that failed: {counts}"
         lines.append(text + ".")
     return "\n".join(lines)
 
@@ -167,11 +245,11 @@ def _commands(table: Sequence[Row]) -> str:
     lines = []
     for row in table:
         for result in row.results:
-            told, plan = result["environment"], result["experiment"]
-            began = told.get("began", "at an unknown time")
-            command = told.get("command", "unknown")
+            where, plan = result["environment"], result["experiment"]
+            began = where.get("began", "at an unknown time")
+            command = where.get("command", "unknown")
             which = f"{plan['preset']}, {plan['method']}, seed {plan['seed']}"
-            commit = f", commit {told['commit']}" if told.get("commit") else ""
+            commit = f", commit {where['commit']}" if where.get("commit") else ""
             lines.append(f"- {which}: `{command}` ({row.device}, {began}{commit})")
     return "Commands:\n\n" + "\n".join(lines)
 

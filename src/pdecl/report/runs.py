@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..family import SPLITS, Family, record
+from ..family import SPLITS, Family, identity
 from ..family import dataset as datasets
 from ..family.dataset import Dataset
 from ..family.evaluate import Evaluation, evaluate, metrics_on
@@ -49,7 +49,7 @@ from ..reduced.load import load
 from ..reduced.train import fit_reduced
 from ..support import room
 from ..support.environment import device, environment
-from ..support.files import replacing
+from ..support.files import write_arrays, write_json
 from ..support.progress import counting_bar
 from ..train.checkpoint import CheckpointError, Checkpoints
 from ..train.fit import fit
@@ -90,7 +90,7 @@ def read(folder: str | os.PathLike[str], family: Family | None = None) -> Run:
     return Run(
         folder,
         from_dict(
-            plain, family if family and family.name == plain["problem"] else record.of_run(folder)
+            plain, family if family and family.name == plain["problem"] else identity.of_run(folder)
         ),
         _read_json(folder / "environment.json"),
         History.load(folder / "history.json"),
@@ -101,17 +101,17 @@ def read(folder: str | os.PathLike[str], family: Family | None = None) -> Run:
 
 def find(folders: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The finished runs among folders and inside them; a ValueError if there is none."""
-    found = []
+    runs = []
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise ValueError(f"{folder}: there is no such folder.")
         inside = [folder] if (folder / "config.json").is_file() else sorted(folder.iterdir())
-        found += [one for one in inside if (one / "evaluation.json").is_file()]
-    if not found:
+        runs += [one for one in inside if (one / "evaluation.json").is_file()]
+    if not runs:
         raise ValueError(
             f"no finished run in {', '.join(map(str, folders))}; make one: pdecl train PROBLEM"
         )
-    return found
+    return runs
 
 
 def train(
@@ -125,6 +125,7 @@ def train(
     progress: bool = True,
     word: str | None = None,
     seconds: float | None = None,
+    bound: bool = False,
 ) -> Run:
     """Trains an experiment into a folder and evaluates it there; goes on where it was interrupted.
 
@@ -132,6 +133,7 @@ def train(
     - `seconds`: ends the training after this many, if its steps are not done before.
     - `checkpoint_every`: steps; without it there are about twenty checkpoints.
     - `word`: what the user called the problem, a file say, so that the run finds it again.
+    - `bound`: whether the evaluation says too what is known of each error without a reference.
 
     The φ of a batch are split over all devices. Where several processes train together all of them call
     this, and the first one writes.
@@ -170,12 +172,20 @@ def train(
         devices=devices if len(devices) > 1 else None,
     )
     trained = Trained(experiment, basis)
-    by_first(lambda: _finish(trained, history, folder, data, log, progress), "evaluates the network")
+    by_first(
+        lambda: _finish(trained, history, folder, data, log, progress, bound), "evaluates the network"
+    )
     return read(folder, experiment.family)
 
 
 def _finish(
-    trained: Trained, history: History, folder: Path, data: Dataset, log: "_Log", progress: bool
+    trained: Trained,
+    history: History,
+    folder: Path,
+    data: Dataset,
+    log: "_Log",
+    progress: bool,
+    bound: bool,
 ) -> None:
     log(
         f"trained {len(history.loss)} steps in {history.seconds[-1]:.1f} s, "
@@ -183,9 +193,9 @@ def _finish(
     )
     trained.save(folder / "model.safetensors")
     history.save(folder / "history.json")
-    found = assess(trained, folder, data, progress)
+    evaluation = assess(trained, folder, data, progress, bound)
     log("evaluated")
-    trained.save(folder / "model.safetensors", about=errors_of(found))
+    trained.save(folder / "model.safetensors", about=errors_of(evaluation))
     shutil.rmtree(folder / "checkpoints")
 
 
@@ -212,16 +222,17 @@ def train_reduced(
     count: int | None = None,
     progress: bool = True,
     word: str | None = None,
+    bound: bool = False,
 ) -> Run:
     """Trains a family without a network into a folder, and evaluates it there."""
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty; choose another folder.")
-    made = fit_reduced(family, tolerance, budget, progress).trained
-    data = standard_data(made.experiment, cache, count, progress)
+    reduced = fit_reduced(family, tolerance, budget, progress).trained
+    data = standard_data(reduced.experiment, cache, count, progress)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:  # no half of a run is in the way
-        keep(made, Path(temporary) / folder.name, data, progress, word)
+        keep(reduced, Path(temporary) / folder.name, data, progress, word, bound=bound)
         os.replace(Path(temporary) / folder.name, folder)
     return read(folder, family)
 
@@ -240,9 +251,9 @@ def keep(
     claim(folder, trained.experiment, word)
     (history or History()).save(folder / "history.json")
     trained.save(folder / "model.safetensors")
-    found = assess(trained, folder, data, progress, bound)
-    trained.save(folder / "model.safetensors", about=errors_of(found))
-    return found
+    evaluation = assess(trained, folder, data, progress, bound)
+    trained.save(folder / "model.safetensors", about=errors_of(evaluation))
+    return evaluation
 
 
 def errors_of(found: Evaluation) -> dict[str, Any]:
@@ -267,11 +278,11 @@ def assess(
 ) -> Evaluation:
     """Evaluates on test data and writes it beside the model."""
     with counting_bar(f"evaluating {trained.family.name}", data.count, progress) as tell:
-        found, fields = evaluate(trained, data, tell, bound)
+        evaluation, fields = evaluate(trained, data, tell, bound)
     about: dict[str, Any] = {"count": data.count, "origin": data.origin, "device": device()}
     if trained.answer is not None:
         about["training"] = trained.answer.training
-    _write_json(folder / "evaluation.json", {**found.as_dict(), **about})
+    write_json(folder / "evaluation.json", {**evaluation.as_dict(), **about})
     shown: dict[str, Any] = {}
     for unknown, target in data.solutions.items():
         field = fields[unknown] if isinstance(fields, dict) else fields
@@ -284,9 +295,8 @@ def assess(
         "phi" if alone else f"phi {name}": values[:_SHOWN].astype(np.float32)
         for name, values in data.parameters.items()
     }
-    with replacing(folder / "fields.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **shown)
-    return found
+    write_arrays(folder / "fields.npz", shown)
+    return evaluation
 
 
 def standard_data(
@@ -319,7 +329,7 @@ def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None
             raise CheckpointError(
                 f"{folder} holds another experiment (see its config.json); choose another folder."
             )
-        if found := record.changes(folder, problem):
+        if found := identity.changes(folder, problem):
             raise CheckpointError(
                 f"{folder} was begun with another problem: {', '.join(found)}; choose another folder."
             )
@@ -331,9 +341,9 @@ def claim(folder: Path, experiment: Experiment, word: str | None = None) -> None
         return
     if folder.exists() and any(folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty and no run of pdecl; choose another folder.")
-    _write_json(config, experiment.as_dict())
-    record.write(folder, word, problem)
-    _write_json(folder / "environment.json", environment())
+    write_json(config, experiment.as_dict())
+    identity.keep_record(folder, word, problem)
+    write_json(folder / "environment.json", environment())
 
 
 class _Log:
@@ -349,11 +359,6 @@ class _Log:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text("utf-8"))
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is missing or was cut short: {error}") from error
-
-
-def _write_json(path: Path, value: Any) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1))

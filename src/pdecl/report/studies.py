@@ -17,21 +17,21 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy.interpolate import CloughTocher2DInterpolator
 
-from ..basis.basis import Basis, specialise
+from ..basis.basis import BasisLike, Wrapper, forwarded, specialise
 from ..basis.grid import ElementBasis, GridBasis, subsample
-from ..family import SPLITS, Family
+from ..family import SPLITS, Family, stated
 from ..family import phi as phis_of
-from ..family.experiment import family_of, solver_of, stated, training_phis
+from ..family.experiment import family_of, solver_of, training_phis
 from ..family.metrics import relative_l2
-from ..family.nodes import inside_of, values_on, without_outside
-from ..family.trained import Trained, as_fields, nodes_of
+from ..family.nodes import values_on, without_outside
+from ..family.trained import Trained, as_fields, inside_fields, nodes_of
 from ..layer.solution import Solution, each
 from ..layer.solve import solve
 from ..layer.system import build
 from ..reduced.pod import leading_modes
-from ..state.domain import Region
 from ..state.points import Points
 from ..state.problem import Problem
+from ..support.types import Phi
 from .runs import Run
 
 
@@ -74,21 +74,20 @@ def used_points(run: Run, effort: Effort) -> dict[str, Any]:
     return {
         "phis": effort.shown,
         "nodes": side,
-        "on_faces": [len(one) for one in points[1:]],
+        "on_faces": [len(group) for group in points[1:]],
         "used": {"error": errors[:, used].ravel(), "residual": residuals[:, used].ravel()},
         "unused": {"error": errors[:, ~used].ravel(), "residual": residuals[:, ~used].ravel()},
     }
 
 
-def _exact(family: Family, phis: Any, side: int) -> np.ndarray:
+def _exact(family: Family, phis: Phi, side: int) -> np.ndarray:
     """The exact solutions at side × side nodes of the box, in the order of `Box.mesh`, which has those
     that are inside."""
     assert family.exact is not None
     domain = stated(family).domain
     axes = [np.linspace(low, high, side) for low, high in domain.bounds]
-    members = (phis_of.take(phis, number) for number in range(phis_of.count(phis)))
     inside = ~domain.outside(np.asarray(domain.lattice(side, side)))
-    return np.stack([family.exact(phi, axes).ravel()[inside] for phi in members])
+    return np.stack([family.exact(phi, axes).ravel()[inside] for phi in phis_of.members(phis)])
 
 
 def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
@@ -101,7 +100,7 @@ def _pointwise(solution: Solution, points: Points) -> Float[Array, "phi n"]:
     ]
     problem = Problem(whole.domain, inside, whole.parameter, whole.unknowns)
 
-    def one(_: Any, basis: Any, __: Any, phi: Any, weights: Array) -> Array:
+    def one(_: object, basis: BasisLike, __: object, phi: Phi, weights: Array) -> Array:
         system = build(problem, basis, phi, (points,), materialise=False)
         fields = system.fields(weights)
         return jnp.sqrt(sum(jnp.sum(system.values(i, fields) ** 2, axis=1) for i in range(len(inside))))
@@ -152,7 +151,7 @@ def trade_off(run: Run, effort: Effort) -> dict[str, Any]:
     halves = {round(full / 2**power) for power in range(1, effort.halvings + 1)}
     matrix, snapshots = _ordered(trained, effort) if halves else (np.zeros((full, 0)), 0)
     sizes = [*sorted({min(half, matrix.shape[1]) for half in halves if half >= 4}), full]
-    reduced = {size: Reduced(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
+    reduced = {size: ReducedBasis(trained.basis, jnp.asarray(matrix[:, :size])) for size in sizes[:-1]}
     rows = []
     for setting, phis, targets in _settings(run, effort):
         for size in sizes:
@@ -225,7 +224,7 @@ def _settings(run: Run, effort: Effort) -> list[tuple[_Setting, Any, np.ndarray]
 
 
 def _measure(
-    trained: Trained, setting: _Setting, size: int, phis: Any, targets: np.ndarray, effort: Effort
+    trained: Trained, setting: _Setting, size: int, phis: Phi, targets: np.ndarray, effort: Effort
 ) -> dict[str, Any]:
     together = _together(trained, effort)
     problem, points = _placed(trained, setting, size, phis)
@@ -238,12 +237,10 @@ def _measure(
         if start == 0:
             seconds = [_seconds(call, given) / phis_of.count(batch) for _ in range(effort.repeats)]
         fields.append(as_fields(trained, batch, values_on(solution, nodes_of(trained, batch))))
-    inside = inside_of(problem, phis, nodes_of(trained, phis))
-    if inside is not None:
-        inside = as_fields(trained, phis, inside)
-    found, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
-    usable = np.isfinite(found)
-    error = float(relative_l2(found, targets).mean()) if usable.all() else float("inf")
+    inside = inside_fields(trained, phis)
+    answers, targets = (without_outside(u, inside) for u in (np.concatenate(fields), targets))
+    usable = np.isfinite(answers)
+    error = float(relative_l2(answers, targets).mean()) if usable.all() else float("inf")
     return {
         "N": size,
         "n": int(sum(len(one) for one in points)) if setting.grid is None else setting.grid**2,
@@ -255,7 +252,7 @@ def _measure(
 
 
 def _placed(
-    trained: Trained, setting: _Setting, size: int, phis: Any
+    trained: Trained, setting: _Setting, size: int, phis: Phi
 ) -> tuple[Problem, tuple[Points, ...]]:
     """The problem and its points: `ratio` · N inside and 4√N on each face."""
     if setting.ratio is None:
@@ -264,11 +261,7 @@ def _placed(
     problem = trained.problem()
     counts = [setting.ratio * size if problem.is_interior(place) else round(4 * size**0.5)
               for place in range(len(problem.sets()))]  # fmt: skip
-    usual = zip(problem.sets(), problem.draw(size), counts, strict=True)
-    return problem, tuple(
-        replace(on, rule=None).draw(None, count) if isinstance(on, Region) else points
-        for on, points, count in usual
-    )
+    return problem, problem.redraw(problem.draw(size), counts)
 
 
 def _together(trained: Trained, effort: Effort) -> int:
@@ -281,54 +274,38 @@ def _seconds(call: Callable[[Any], Solution], given: Any) -> float:
     return time.perf_counter() - began
 
 
-class Reduced(Basis):
-    """The functions g = f M of another basis f, fewer than it has."""
+class ReducedBasis(Wrapper):
+    """The functions g = f M of another basis f, fewer than it has, combined at each point."""
 
-    inner: Any
     matrix: Float[ArrayLike, "N n"]
+    offset = forwarded("offset")
 
     @property
     def count(self) -> int:
         return np.shape(self.matrix)[1]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        return specialise(self.inner, phi)(x, phi) @ self.matrix
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         inner = specialise(self.inner, phi)
         if isinstance(inner, ElementBasis | GridBasis):
             assert not callable(inner.values), "`at` has made an array of them"
             return type(inner)(inner.box, inner.values @ self.matrix)
-        return Combined(inner, self.matrix)
+        return ReducedBasis(inner, self.matrix)
 
 
-class Combined(Basis):
-    """A basis for one φ whose values are combined at each point."""
-
-    inner: Basis
-    matrix: Float[ArrayLike, "N n"]
-
-    @property
-    def count(self) -> int:
-        return np.shape(self.matrix)[1]
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.inner(x, phi) @ self.matrix
-
-    @property
-    def offset(self) -> Any:
-        return self.inner.offset
-
-
-def gram_of(basis: Any, phis: Any, coords: Any) -> Float[np.ndarray, "N N"]:
+def gram_of(basis: BasisLike, phis: Phi, coords: Float[Any, "n d"]) -> Float[np.ndarray, "N N"]:
     """Mean products of all pairs of functions over points and φ."""
     coords = jnp.asarray(coords)
-    values = [np.asarray(values_at(basis, jnp.asarray(phi), coords)) for phi in phis]
-    return np.asarray(sum(one.T @ one / len(one) for one in values) / len(values))
+    values = [np.asarray(function_values(basis, jnp.asarray(phi), coords)) for phi in phis]
+    return np.asarray(
+        sum(functions.T @ functions / len(functions) for functions in values) / len(values)
+    )
 
 
 @eqx.filter_jit
-def values_at(basis: Any, phi: Any, coords: Any) -> Float[Array, "n N"]:
+def function_values(basis: BasisLike, phi: Phi, coords: Float[Any, "n d"]) -> Float[Array, "n N"]:
     """The values of all functions for one φ at points."""
-    made = specialise(basis, phi)
-    return jax.vmap(lambda x: made(x, phi))(coords)
+    functions = specialise(basis, phi)
+    return jax.vmap(lambda x: functions(x, phi))(coords)

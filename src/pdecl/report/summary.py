@@ -4,6 +4,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -45,42 +47,16 @@ class Row:
         return self.results[0]["environment"].get("device", "unknown device")
 
     @property
-    def steps(self) -> Spread:
-        """How many were done, which time may have ended."""
-        return Spread.over([result["history"]["steps"] for result in self.results])
-
-    @property
-    def seconds(self) -> Spread:
-        return Spread.over([result["history"]["seconds"] for result in self.results])
-
-    @property
-    def steps_per_second(self) -> Spread:
-        return Spread.over([result["history"]["steps_per_second"] for result in self.results])
-
-    @property
     def evaluated(self) -> bool:
         return all(result["evaluation"] for result in self.results)
 
     @property
     def error(self) -> Spread:
-        return self.over_seeds("error", "mean")
+        return self.over_seeds("evaluation", "error", "mean")
 
     @property
     def largest_error(self) -> float:
         return max(_number(result["evaluation"]["error"]["max"]) for result in self.results)
-
-    @property
-    def residual(self) -> Spread:
-        return self.over_seeds("residual_loss")
-
-    @property
-    def seconds_per_phi(self) -> Spread:
-        return self.over_seeds("seconds_per_phi")
-
-    @property
-    def tested(self) -> int:
-        """The number of test φ."""
-        return int(self.results[0]["evaluation"]["error"]["count"])
 
     @property
     def companions(self) -> list[str]:
@@ -112,13 +88,9 @@ class Row:
         return counts
 
     def over_seeds(self, *path: str) -> Spread:
-        values = []
-        for result in self.results:
-            value: Any = result["evaluation"]
-            for name in path:
-                value = value[name]
-            values.append(_number(value))
-        return Spread.over(values)
+        """Of a number of each result; an error that is not finite is null in JSON, and so is no time."""
+        values: list[Any] = [reduce(getitem, path, result) for result in self.results]
+        return Spread.over(list(map(_number, values)) if path[0] == "evaluation" else values)
 
 
 def rows(results: Sequence[Result]) -> list[Row]:
@@ -128,10 +100,10 @@ def rows(results: Sequence[Result]) -> list[Row]:
         same = {**result["experiment"], "seed": None}
         device = result["environment"].get("device")
         groups.setdefault(json.dumps([same, device], sort_keys=True), []).append(result)
-    found = [
+    ordered = [
         Row(tuple(sorted(group, key=lambda r: r["experiment"]["seed"]))) for group in groups.values()
     ]
-    return sorted(found, key=_place)
+    return sorted(ordered, key=_place)
 
 
 def problems(results: Sequence[Result]) -> list[str]:
@@ -180,7 +152,7 @@ class Race:
 def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
     """A race for each soft run, against the hard run of the same seed: one of the same kind of network
     if there is one, then the most accurate."""
-    found = []
+    held = []
     for slow in soft:
         rival = min(hard, key=lambda fast: _unlike(fast, slow), default=None)
         metrics = _errors(slow)
@@ -196,8 +168,8 @@ def races(hard: Sequence[Result], soft: Sequence[Result]) -> list[Race]:
             of_slow, of_rival = (_number(r["evaluation"]["residual_loss"]) for r in (slow, rival))
             residual = of_slow / of_rival if of_rival > 0 else None
         pair = slow["experiment"], rival["experiment"]
-        found.append(Race(*pair, best, reached, _first(rival, best), residual))
-    return found
+        held.append(Race(*pair, best, reached, _first(rival, best), residual))
+    return held
 
 
 def select(results: Sequence[Result], **wanted: Any) -> list[Result]:

@@ -34,7 +34,7 @@ def companion(problem: str, name: str) -> str:
 
 
 def short(value: float | None, digits: int = 3) -> str:
-    """So many digits, without exponents where they can be avoided."""
+    """This many digits, without exponents where they can be avoided."""
     if value is None or not math.isfinite(value):
         return "∞" if value == math.inf else "–"
     if value == 0:
@@ -103,13 +103,13 @@ def about(results: Sequence[Result]) -> str:
     plan = first["experiment"]
     seeds = sorted({result["experiment"]["seed"] for result in results})
     device = first["environment"].get("device", "unknown device")
-    told = [
+    parts = [
         f"{plan['method']}: preset {plan['preset']}",
         network(plan),
         f"N = {plan['network']['size']}",
     ]
-    told += [points(first), f"{first['history']['steps']} steps", device]
-    return ", ".join(told) + f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    parts += [points(first), f"{first['history']['steps']} steps", device]
+    return ", ".join(parts) + f", seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def counted(count: int, one: str, many: str) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..support.mistakes import ask, found, require_arguments
 from ..support.summary import number
+from ..support.types import Phi
 from .domain import Box, Region
 from .jet import Entry, Jet, not_called, see
 from .points import Point, Points, is_concrete
@@ -94,7 +95,7 @@ class Energy(Condition):
 def local(condition: Condition, unknowns: tuple[str, ...], names: tuple[str, ...]) -> Callable:
     """The condition as a function of numbers: `(entries, point's arrays, phi) -> (rows,)`."""
 
-    def rows(entries: dict[Entry, Any], where: dict[str, Any], phi: Any) -> Float[Array, " rows"]:
+    def rows(entries: dict[Entry, Any], where: dict[str, Any], phi: Phi) -> Float[Array, " rows"]:
         point = _point(names, where)
         return jnp.stack(_rows_at(condition, see(entries.__getitem__, point, unknowns), point, phi))
 
@@ -106,7 +107,7 @@ def asks_for(
     unknowns: tuple[str, ...],
     names: tuple[str, ...],
     points: Points,
-    phi: Any,
+    phi: Phi,
 ) -> tuple[frozenset[Entry], int]:
     """The jet entries that the condition reads and the number of rows it gives at each point.
 
@@ -118,7 +119,7 @@ def asks_for(
         asked.add(entry)
         return jnp.zeros(())
 
-    def call(where: dict[str, Any], phi: Any) -> Array:
+    def call(where: dict[str, Any], phi: Phi) -> Array:
         point = _point(names, where)
         return jnp.stack(_rows_at(condition, see(read, point, unknowns), point, phi))
 
@@ -135,7 +136,7 @@ def located(points: Points) -> dict[str, Any]:
     return {"coords": points.coords, "partners": points.partners, "data": data}
 
 
-def require_limit(where: str, limit: Any) -> None:
+def require_limit(where: str, limit: object) -> None:
     """A relative residual that is allowed: a positive number, or None."""
     if not (limit is None or (isinstance(limit, int | float) and limit > 0)):
         raise ValueError(
@@ -160,7 +161,7 @@ def _require_place(condition: Condition) -> None:
     require_arguments(f"{what}, if it is not a part of a box such as box.face(t=0),", on, ("key",))
 
 
-def _rows_at(condition: Condition, u: Any, point: Point, phi: Any) -> list[Array]:
+def _rows_at(condition: Condition, u: Any, point: Point, phi: Phi) -> list[Array]:
     """What the equation gives at one point: the only place where one is called."""
     return _components(condition, ask(describe(condition), condition.equation, u, point, phi, phi=phi))
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 
 from ..support.mistakes import found
+from ..support.types import Phi
 from .points import RESERVED, Points
 from .rules import Gauss, Grid, LowDiscrepancy, Nodes, Rule, Uniform, per_axis, require_count, tensor
 
@@ -98,12 +99,12 @@ class Box:
         slack = 1e-9 * (high - low)
         return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
 
-    def covers(self, coords: Float[Array, "n d"], phi: Any) -> Bool[Array, " n"] | None:
+    def covers(self, coords: Float[Array, "n d"], phi: Phi) -> Bool[Array, " n"] | None:
         """Which points of the bounding box are inside of the domain of φ; None for a box, where all
         are."""
         return None
 
-    def placed(self, sets: Sequence[Points], phi: Any) -> tuple[Points, ...]:
+    def placed(self, sets: Sequence[Points], phi: Phi) -> tuple[Points, ...]:
         """Points where φ puts them: of a box, where they are."""
         return tuple(sets)
 

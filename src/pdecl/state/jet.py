@@ -27,7 +27,7 @@ class Jet:
     def __init__(self, read: Callable[[Entry], Any], point: Point, unknown: str, place: str = ""):
         self._read, self._point, self._unknown, self._place = read, point, unknown, place
 
-    def __call__(self, *elsewhere: Any) -> Any:
+    def __call__(self, *elsewhere: object) -> Any:
         if elsewhere:
             name = self._unknown
             raise TypeError(
@@ -81,7 +81,7 @@ class Jet:
         )
 
 
-def not_called(jet: Jet, *_: Any, **__: Any) -> Any:
+def not_called(jet: Jet, *_: object, **__: object) -> Any:
     name = jet._unknown
     raise TypeError(
         f'{name} stands for a function: write {name}() for its value, {name}.d("x") for a derivative.'
@@ -98,10 +98,10 @@ class Fields:
     def __init__(self, jets: Mapping[str, Jet]):
         self._jets = dict(jets)
 
-    def __call__(self, *_: Any) -> Any:
+    def __call__(self, *_: object) -> Any:
         self._several()
 
-    def __getitem__(self, _: Any) -> Any:
+    def __getitem__(self, _: object) -> Any:
         self._several()
 
     def __iter__(self) -> Any:

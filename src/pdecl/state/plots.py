@@ -7,7 +7,6 @@ Matplotlib, meshio and xarray are imported when they are used.
 import base64
 import io
 from collections.abc import Mapping
-from itertools import permutations
 from typing import Any
 
 import jax
@@ -16,10 +15,11 @@ import numpy as np
 
 from ..support.summary import Summarised
 from .condition import asks_for, describe, local, located
-from .domain import Region
+from .domain import Box, Region
 from .points import Points
 from .rules import Uniform, tensor
 from .shapes.domain import Domain, ShapeRegion
+from .shapes.level import facets_of, onto_level, simplices_of
 from .shapes.moving import MovingDomain
 
 _ASIDE = 120  # points along each side of a slice
@@ -32,6 +32,10 @@ class Shown(Summarised):
 
     problem: Any
     phi: Any
+
+    def d(self, *coordinates: str) -> Any:
+        """A derivative as a function of points."""
+        raise NotImplementedError
 
     def plot(
         self,
@@ -177,20 +181,20 @@ def plot_problem(problem: Any, ax: Any = None, size: int = 200) -> Any:
     return ax
 
 
-def _domain(solution: Any) -> Any:
+def _domain(solution: Shown) -> Any:
     """The domain of a solution's φ."""
     domain = solution.problem.domain
     return domain.at(solution.phi) if isinstance(domain, MovingDomain) else domain
 
 
-def _space(domain: Any) -> list[int]:
+def _space(domain: Box) -> list[int]:
     """The axes of space: a shape's own; of a box all but t."""
     if isinstance(domain, Domain):
         return list(range(domain.shape.dim))
     return [axis for axis, name in enumerate(domain.names) if name != "t" or len(domain.names) == 1]
 
 
-def _panels(domain: Any, at: dict[str, float]) -> list[tuple[list[int], dict[int, float]]]:
+def _panels(domain: Box, at: dict[str, float]) -> list[tuple[list[int], dict[int, float]]]:
     """What each panel shows: the axes along it, and the values of all others."""
     held = {domain.axis(name): float(value) for name, value in at.items()}
     for axis, value in held.items():
@@ -222,7 +226,9 @@ def _panels(domain: Any, at: dict[str, float]) -> list[tuple[list[int], dict[int
     )
 
 
-def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, float], level: float) -> Any:
+def _surfaces(
+    solution: Shown, ax: Any, names: tuple[str, ...], at: dict[str, float], level: float
+) -> Any:
     """Where each unknown has a value, in three coordinates."""
     domain = _domain(solution)
     shown, held = _shown(domain, at)
@@ -236,7 +242,7 @@ def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, floa
     fields = _fields(solution, coords)
     for (one,), name in zip(axes, names, strict=True):
         values = fields[name]
-        triangles = _level_triangles(coords[:, shown], cells, values, level)
+        triangles = facets_of(coords[:, shown][cells], values[cells] - level)
         if not len(triangles):
             least, most = np.nanmin(values), np.nanmax(values)
             raise ValueError(f"plot: {name} is {level:g} nowhere; it is from {least:.3g} to {most:.3g}.")
@@ -246,7 +252,7 @@ def _surfaces(solution: Any, ax: Any, names: tuple[str, ...], at: dict[str, floa
     return axes
 
 
-def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, float]]:
+def _shown(domain: Box, at: dict[str, float]) -> tuple[list[int], dict[int, float]]:
     """The axes along a mesh, and the values of all others: those held, and the end of time."""
     held = {domain.axis(name): float(value) for name, value in at.items()}
     shown = [axis for axis in _space(domain) if axis not in held]
@@ -254,27 +260,7 @@ def _shown(domain: Any, at: dict[str, float]) -> tuple[list[int], dict[int, floa
     return shown, {axis: x for axis, x in (ends | held).items() if axis not in shown}
 
 
-def _level_triangles(x: np.ndarray, cells: np.ndarray, values: np.ndarray, level: float) -> np.ndarray:
-    """Triangles (m, 3, 3) of the surface at a level of what is linear in each tetrahedron."""
-    above = values[cells] > level
-    count = above.sum(axis=1)
-    # Corners of each tetrahedron, those on the side of fewer first.
-    fewer = np.where((count == 3)[:, None], ~above, above)
-    ordered = np.take_along_axis(cells, np.argsort(~fewer, axis=1, kind="stable"), axis=1)
-
-    def between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        share = (level - values[a]) / (values[b] - values[a])
-        return x[a] + share[:, None] * (x[b] - x[a])
-
-    a, b, c, d = ordered[(count == 1) | (count == 3)].T
-    single = np.stack([between(a, b), between(a, c), between(a, d)], axis=1)
-    a, b, c, d = ordered[count == 2].T
-    corners = [between(a, c), between(a, d), between(b, d), between(b, c)]
-    halves = [np.stack([corners[i] for i in three], axis=1) for three in ((0, 1, 2), (0, 2, 3))]
-    return np.concatenate([single, *halves])
-
-
-def _draw_surface(ax: Any, domain: Any, shown: list[int], triangles: np.ndarray) -> None:
+def _draw_surface(ax: Any, domain: Box, shown: list[int], triangles: np.ndarray) -> None:
     from matplotlib.colors import LightSource
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
@@ -318,7 +304,7 @@ def _inches(rows: int, columns: int) -> tuple[float, float]:
     return 1 + 3.6 * columns, 3 * rows
 
 
-def _draw(ax: Any, solution: Any, unknown: str, panel: tuple[list[int], dict[int, float]]) -> Any:
+def _draw(ax: Any, solution: Shown, unknown: str, panel: tuple[list[int], dict[int, float]]) -> Any:
     """A line, or a map, which is returned."""
     domain, (shown, held) = _domain(solution), panel
     names = domain.names
@@ -360,26 +346,26 @@ def _filled(values: np.ndarray) -> np.ndarray:
     return values[tuple(distance_transform_edt(unknown, return_distances=False, return_indices=True))]
 
 
-def _require_one(solution: Any) -> None:
+def _require_one(solution: Shown) -> None:
     if np.ndim(getattr(solution, "weights", 0)) > 1:
         raise ValueError("a picture or a file is of one φ; this solution is for a batch.")
 
 
-def _fields(solution: Any, coords: np.ndarray, *by: str) -> dict[str, np.ndarray]:
+def _fields(solution: Shown, coords: np.ndarray, *by: str) -> dict[str, np.ndarray]:
     """Each unknown, or a derivative, at points; NaN outside of the domain."""
     inside = ~_domain(solution).outside(coords)
     if not inside.any():
         raise ValueError("none of these points is inside of the domain.")
-    found, unknowns = solution.d(*by)(coords[inside]), solution.problem.unknowns
-    found = found if isinstance(found, dict) else {unknowns[0]: found}
+    values_of, unknowns = solution.d(*by)(coords[inside]), solution.problem.unknowns
+    values_of = values_of if isinstance(values_of, dict) else {unknowns[0]: values_of}
     out = {}
-    for name, values in found.items():
+    for name, values in values_of.items():
         out[name] = np.full(len(coords), np.nan)
         out[name][inside] = np.asarray(values)
     return out
 
 
-def _residuals(solution: Any, coords: np.ndarray) -> dict[str, np.ndarray]:
+def _residuals(solution: Shown, coords: np.ndarray) -> dict[str, np.ndarray]:
     """The equations of conditions inside, at points: the root of their sum of squares."""
     problem, out = solution.problem, {}
     names = problem.domain.names
@@ -400,7 +386,7 @@ def _residuals(solution: Any, coords: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _mesh(
-    domain: Any, shown: list[int], held: dict[str, float], cells: int
+    domain: Box, shown: list[int], held: dict[str, float], cells: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points of a mesh of the shape and its simplices: those of a grid, the corners that are near the
     boundary or just beyond moved onto it."""
@@ -420,17 +406,9 @@ def _mesh(
         distance = lambda x: np.asarray(domain.shape.distance(placed(x)[:, : domain.shape.dim]))
         d = distance(x)
         near = (d > -0.3 * h) & (d < 1.2 * h)
-        x[near] = _onto(distance, x[near], h)
+        x[near] = onto_level(distance, x[near], h, steps=6)[0]
         keep = distance(x) <= 1e-7 * domain.shape.size
-    index = np.arange(len(x)).reshape(number + 1)
-    found = []
-    for order in permutations(range(dim)):
-        at = [np.zeros(dim, int)]
-        for axis in order:
-            at.append(at[-1] + np.eye(dim, dtype=int)[axis])
-        parts = [tuple(slice(i, n + i) for i, n in zip(a, number, strict=True)) for a in at]
-        found.append(np.stack([index[part].ravel() for part in parts], 1))
-    simplices = np.concatenate(found)
+    simplices = simplices_of(tuple((number + 1).tolist()))
     simplices = simplices[keep[simplices].all(axis=1)]
     volume = np.abs(np.linalg.det(x[simplices[:, 1:]] - x[simplices[:, :1]]))
     simplices = simplices[volume > 1e-3 * h**dim]
@@ -438,13 +416,3 @@ def _mesh(
         simplices = simplices[distance(x[simplices].mean(axis=1)) < 1e-3 * h]
     used, simplices = np.unique(simplices, return_inverse=True)
     return placed(x[used]), simplices.reshape(-1, dim + 1)
-
-
-def _onto(distance: Any, x: np.ndarray, h: float) -> np.ndarray:
-    """Points moved onto the zero level of a signed distance."""
-    step = 1e-6 * h
-    for _ in range(6):
-        ways = step * np.eye(x.shape[1])
-        slope = np.stack([(distance(x + e) - distance(x - e)) / (2 * step) for e in ways], 1)
-        x = x - (distance(x) / np.maximum(np.sum(slope**2, axis=1), 0.1))[:, None] * slope
-    return x

@@ -101,7 +101,10 @@ class Points(Summarised, eqx.Module):
         for name, values in given.items():
             if is_concrete(values) and not np.all(np.isfinite(values)):
                 raise ValueError(f"Points: {name} has entries that are NaN or infinite.")
-        if is_concrete(self.weights) and not (np.all(self.weights >= 0) and np.any(self.weights > 0)):
+        if not is_concrete(self.weights):
+            return
+        weights = np.asarray(self.weights)
+        if not (np.all(weights >= 0) and np.any(weights > 0)):
             raise ValueError("Points: weights must not be negative, nor all zero.")
 
     def __len__(self) -> int:
@@ -151,7 +154,7 @@ class Point:
         return Point(self._names, self._partners[known_partner(partner, self._partners)], {}, {})
 
 
-def _no_array(point: Point, *_: Any, **__: Any) -> Any:
+def _no_array(point: Point, *_: object, **__: object) -> Any:
     coordinates = ", ".join(f"z.{name}" for name in point._names)
     raise TypeError(f"z stands for a point: write {coordinates} for its coordinates.")
 
@@ -167,7 +170,7 @@ def known_partner(name: str, partners: Mapping[str, Any]) -> str:
     return name
 
 
-def is_concrete(x: Any) -> bool:
+def is_concrete(x: object) -> bool:
     """Whether the numbers can be looked at now (not inside jit, vmap or grad)."""
     return not isinstance(x, jax.core.Tracer)
 

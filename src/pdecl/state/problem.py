@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..support.mistakes import ask, found, in_words, require_arguments, require_key
 from ..support.summary import Summarised, Summary, Table
+from ..support.types import Phi
 from .condition import Condition, asks_for, describe
 from .domain import Box, Region
 from .plots import plot_problem
@@ -119,6 +120,14 @@ class Problem(Summarised, eqx.Module):
                 for index, on in enumerate(self.sets())
             )
 
+    def redraw(self, points: Sequence[Points], counts: Sequence[int]) -> tuple[Points, ...]:
+        """That many points in each set, instead of those there are; what is given stays what it is."""
+        each = zip(self.sets(), points, counts, strict=True)
+        return tuple(
+            replace(on, rule=None).draw(None, count) if isinstance(on, Region) else given
+            for on, given, count in each
+        )
+
     def is_interior(self, index: int) -> bool:
         """Whether a set may lie inside of the domain: all but faces."""
         on = self.sets()[index]
@@ -151,11 +160,6 @@ class Problem(Summarised, eqx.Module):
         """The distinct sets that conditions hold on."""
         return [self.conditions[self.places.index(place)].on for place in range(max(self.places) + 1)]
 
-    def set_of(self, condition: Condition) -> int:
-        """Which of `sets()` a condition holds on."""
-        known = zip(self.conditions, self.places, strict=True)
-        return next(place for one, place in known if one is condition)
-
     def names(self) -> tuple[str, ...]:
         """What reports call the conditions: their names, or their kind and number."""
         return tuple(c.name or f"{c.kind} {i}" for i, c in enumerate(self.conditions))
@@ -170,11 +174,11 @@ class Problem(Summarised, eqx.Module):
         require_count("sample: `count`", count)
         return jax.vmap(self.parameter)(jr.split(key, count))
 
-    def check(self, phi: Any) -> Any:
+    def check(self, phi: Phi) -> Any:
         """φ as arrays, or a clear error: wrong structure, wrong shape, NaN."""
         return self._checked(phi, 0)
 
-    def check_many(self, phis: Any) -> Any:
+    def check_many(self, phis: Phi) -> Any:
         """The same for many φ, stacked along a first axis of every array."""
         phis = self._checked(phis, 1)
         lengths = sorted({leaf.shape[0] for leaf in jax.tree.leaves(phis)})
@@ -184,7 +188,7 @@ class Problem(Summarised, eqx.Module):
             raise ValueError("phi: the first axis, one φ each, has length 0: give at least one φ.")
         return phis
 
-    def _checked(self, phi: Any, axes: int) -> Any:
+    def _checked(self, phi: Phi, axes: int) -> Any:
         phi = jax.tree.map(_number, phi)
         like = self.phi_like
         if like is not None and str(jax.tree.structure(like)) != str(jax.tree.structure(phi)):
@@ -269,7 +273,7 @@ class Problem(Summarised, eqx.Module):
                 f"row {row}: {np.asarray(on.coords)[row]}. Columns are {columns}."
             )
 
-    def _rehearse(self, phi: Any) -> None:
+    def _rehearse(self, phi: Phi) -> None:
         """Calls every condition once on shapes, so that a mistake in one shows where it is stated."""
         for condition in self.conditions:
             if isinstance(condition.on, Region | Points):
@@ -277,7 +281,7 @@ class Problem(Summarised, eqx.Module):
                 asks_for(condition, self.unknowns, self.domain.names, points, phi)
 
 
-def require_problem(problem: Any, where: str) -> None:
+def require_problem(problem: object, where: str) -> None:
     if not isinstance(problem, Problem):
         raise TypeError(f"{where}: the first argument must be a Problem; found {found(problem)}.")
 
@@ -340,7 +344,7 @@ def _places(wanted: list[Any]) -> tuple[int, ...]:
     )
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     return a is b or (isinstance(a, Region) and isinstance(b, Region) and a == b)
 
 
@@ -358,7 +362,7 @@ def _number(leaf: Any) -> Any:
     return number
 
 
-def _wanted(like: Any, phi: Any) -> str:
+def _wanted(like: PyTree, phi: Phi) -> str:
     """What the problem's φ is, and how this one differs from it."""
     words = f"by the problem it is {in_words(like)}"
     if phi is None:
@@ -372,7 +376,7 @@ def _wanted(like: Any, phi: Any) -> str:
     return f"{words}."
 
 
-def _shapes_of(parameter: Any) -> Any:
+def _shapes_of(parameter: object) -> Any:
     """One φ as shapes."""
     what = "the distribution of φ (`parameter`)"
     if not callable(parameter):
@@ -387,7 +391,7 @@ def _shapes_of(parameter: Any) -> Any:
     return like
 
 
-def _are_names(unknowns: Any) -> bool:
+def _are_names(unknowns: object) -> bool:
     if not isinstance(unknowns, tuple | list) or not unknowns or len(set(unknowns)) != len(unknowns):
         return False
     return all(isinstance(u, str) and u.isidentifier() and u[0] != "_" for u in unknowns)

@@ -4,6 +4,7 @@ import abc
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
@@ -34,7 +35,7 @@ class Uniform(Rule):
     def place(self, key, dim):  # type: ignore[no-untyped-def]
         if key is None:
             raise ValueError("uniform points are random: pass `key=jax.random.key(...)`.")
-        return jr.uniform(key, (self.count, dim), float), _equal(self.count)
+        return known(jr.uniform(key, (self.count, dim), float)), _equal(self.count)
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,8 @@ class LowDiscrepancy(Rule):
         return f"{self.count:,} points of low discrepancy"
 
     def place(self, key, dim):  # type: ignore[no-untyped-def]
-        root = 2.0
-        for _ in range(60):
-            root = (1.0 + root) ** (1.0 / (dim + 1))
-        steps = np.asarray([root ** -(j + 1.0) for j in range(dim)])
-        start = self.start if key is None else jr.uniform(key, (dim,), float)
-        return (start + np.arange(self.count)[:, None] * steps) % 1.0, _equal(self.count)
+        start = self.start if key is None else known(jr.uniform(key, (dim,), float))
+        return kronecker(self.count, dim, start), _equal(self.count)
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Nodes(Rule):
         if key is None:
             chosen = np.random.default_rng(0).choice(total, self.count, replace=False)
         else:
-            chosen = jr.choice(key, total, (self.count,), replace=False)
+            chosen = known(jr.choice(key, total, (self.count,), replace=False))
         powers = self.side ** np.arange(dim)
         numbers = chosen[:, None] // powers % self.side
         return numbers / max(self.side - 1, 1), _equal(self.count)
@@ -136,6 +133,14 @@ class Gauss(Rule):
         return tensor(axes, dim), tensor(weights, dim).prod(axis=1)
 
 
+def kronecker(count: int, dim: int, start: Any = 0.5) -> Any:
+    """The first points of the sequence that `LowDiscrepancy` places."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dim + 1))
+    return (start + np.arange(count)[:, None] * root ** -(np.arange(dim) + 1.0)) % 1.0
+
+
 def tensor(axes: list[np.ndarray], dim: int) -> np.ndarray:
     """All combinations of the axes' entries, one per row, the last axis running fastest."""
     mesh = np.meshgrid(*axes, indexing="ij")
@@ -150,9 +155,15 @@ def per_axis(counts: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return counts
 
 
-def require_count(name: str, count: Any) -> None:
+def require_count(name: str, count: object) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(f"{name} must be a whole number of at least 1; found {count!r}.")
+
+
+def known(x: Any) -> Any:
+    """An array whose numbers are known, outside of `jit`, as NumPy's: what is done with it compiles
+    nothing then."""
+    return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 
 def _by(counts: tuple[int, ...]) -> str:

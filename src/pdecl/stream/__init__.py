@@ -11,7 +11,7 @@ Instead of `trained`, a solver from `pdecl.load` answers as well.
 from ..family.distance import FAR as FAR
 from .answers import Answers as Answers
 from .answers import Predictor as Predictor
-from .answers import one_by_one as one_by_one
+from .answers import solutions_one_by_one as solutions_one_by_one
 from .merge import merge as merge
 from .phi import FromDistribution as FromDistribution
 from .phi import FromItems as FromItems
@@ -24,11 +24,11 @@ from .reading import AnswerFile as AnswerFile
 from .reading import AnswersError as AnswersError
 from .reading import open as open
 from .results import ResultError as ResultError
-from .stream import Summary as Summary
+from .stream import StreamReport as StreamReport
 from .stream import ask as ask
 from .stream import piece_of as piece_of
 from .stream import pieces_of as pieces_of
-from .stream import require_memory as require_memory
+from .stream import require_memory_for as require_memory_for
 from .stream import slurm_piece as slurm_piece
 from .stream import solve_stream as solve_stream
 from .stream import stream_of as stream_of

@@ -9,17 +9,19 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import ArrayLike, PyTree
 
 from ..family import SPLITS
 from ..family import phi as phis
-from ..family.asked import FOUND, Model, values_at
 from ..family.experiment import family_of
+from ..family.model import OUTCOME, Model, values_at
 from ..layer.solution import RESIDUAL_LIMIT, Given, Solution, worst_held
 from ..layer.solve import sizes_of
 from ..parallel.devices import mesh_of, over_devices, placed
 from ..reduced.validation import Batch, checked_whole, count_of, validate
 from ..state.problem import Problem
 from ..support.status import Status, usable
+from ..support.types import Phi
 from .phi import Source
 from .query import Query
 from .summary import Bounds, ErrorTarget, check_bounds
@@ -61,7 +63,7 @@ class Predictor:
     def __init__(
         self,
         model: Model,
-        shape: Any,
+        shape: PyTree,
         query: Query,
         batch: int,
         target: ErrorTarget | None = None,
@@ -83,7 +85,7 @@ class Predictor:
         sizes = sizes_of(self.problem, self.trained.basis, self.stand_in)
         self.points = self.problem.draw(sum(sizes.values()))
         weights_alone = query.functions is not None
-        ask = model.asked(
+        ask = model.as_query(
             self.points, query.coords, query.derivatives, residual_limit, weights_alone, grid
         )
         self._arrays, others = eqx.partition(ask, lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
@@ -162,8 +164,8 @@ class Predictor:
         phi = phis.stack([good.get(place, self.stand_in) for place in range(self._filled)])
         return phi, np.array([place in good for place in range(count)]), messages
 
-    def _solution(self, phi: Any, found: dict[str, Any]) -> Solution:
-        outcome = {name: found[name] for name in FOUND}
+    def _solution(self, phi: Phi, found: dict[str, Any]) -> Solution:
+        outcome = {name: found[name] for name in OUTCOME}
         phi, outcome = jax.tree.map(jax.numpy.asarray, (phi, outcome))
         return Solution(Given.of(self.problem, self.trained.basis, self.points), phi, **outcome)
 
@@ -175,11 +177,11 @@ class Predictor:
             if begun is not None and jax.default_backend() == "cpu":
                 # Programs side by side would share threads, and parts of some wait for each other.
                 jax.block_until_ready(begun.found)
-            one = self.begin(batch, start)
+            ahead = self.begin(batch, start)
             start += count_of(batch)
             if begun is not None:
                 yield self.end(begun)
-            begun = one
+            begun = ahead
             if source.count is None:
                 yield self.end(begun)
                 begun = None
@@ -199,8 +201,8 @@ class _Begun(NamedTuple):
 
 @partial(jax.jit, static_argnums=(2, 3, 4))
 def _answer(
-    arrays: Any,
-    phi: Any,
+    arrays: PyTree,
+    phi: Phi,
     others: tuple[Any, tuple[Any, ...]],
     side: int | None,
     mesh: Mesh | None,
@@ -222,18 +224,18 @@ def _replace(found: dict[str, Any], place: int, solution: Solution, query: Query
         found[name] = _with(found[name], place, getattr(solution, name))
 
 
-def _with(values: np.ndarray, place: int, new: Any) -> np.ndarray:
+def _with(values: np.ndarray, place: int, new: ArrayLike) -> np.ndarray:
     values = np.array(values)
     values[place] = np.asarray(new)[0]
     return values
 
 
-def grid_of(model: Model, shape: Any) -> int | None:
+def grid_of(model: Model, shape: PyTree) -> int | None:
     """A φ on a grid says by its shape on which one it is to be solved."""
     return shape[0] if model.trained.experiment.family.on_grid else None
 
 
-def _require_shape(model: Model, shape: Any) -> None:
+def _require_shape(model: Model, shape: PyTree) -> None:
     if model.shape not in (None, shape):
         raise ValueError(
             f"this solver was compiled for φ of shape {model.shape}; found {shape}. Solve with the "
@@ -247,7 +249,7 @@ def _words(code: int, problem: Problem, measured: dict[str, np.ndarray] | None, 
     return f"{Status(code)}: {worst_held(problem, measured, place)}"
 
 
-def one_by_one(
+def solutions_one_by_one(
     model: Model, source: Source, residual_limit: float = RESIDUAL_LIMIT
 ) -> Iterator[tuple[Solution | None, int, str]]:
     """For each φ its solution, the code of its `Status` and what is wrong, "" for nothing; None for a φ
@@ -258,8 +260,8 @@ def one_by_one(
         if 0 not in good:
             yield None, int(Status.REJECTED), messages[0]
             continue
-        found = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
-        solution = jax.tree.map(lambda leaf: leaf[0], found)
+        solutions = model.solve(phis.stack([good[0]]), throw=False, residual_limit=residual_limit)
+        solution = jax.tree.map(lambda leaf: leaf[0], solutions)
         code = int(solution.code)
         words = "" if usable(code) else str(Status(code))
         if code == Status.NOT_HELD and solution.measured is not None:

@@ -15,8 +15,8 @@ import math
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,16 +117,23 @@ class Arrays:
         raise NotImplementedError
 
     def texts(self, name: str, start: int, stop: int) -> list[str]:
-        found = self.read(name, start, stop).tolist()
-        return [one.decode() if isinstance(one, bytes) else str(one) for one in found]
+        values = self.read(name, start, stop).tolist()
+        return [one.decode() if isinstance(one, bytes) else str(one) for one in values]
 
     def _read_layout(self) -> Layout:
-        told = json.loads(self.attrs["layout"])
+        described = json.loads(self.attrs["layout"])
         columns = {
-            name: Column(d, tuple(dims), f, a) for name, (d, dims, f, a) in told["columns"].items()
+            name: Column(d, tuple(dims), f, a) for name, (d, dims, f, a) in described["columns"].items()
         }
-        fixed = {name: (axis, self.whole(name)) for name, axis in told["fixed"].items()}
-        return Layout({axis: self.whole(axis) for axis in told["axes"]}, columns, fixed, told["units"])
+        fixed = {name: (axis, self.whole(name)) for name, axis in described["fixed"].items()}
+        return Layout(
+            {axis: self.whole(axis) for axis in described["axes"]}, columns, fixed, described["units"]
+        )
+
+
+# Arrays of HDF5 with a number for each batch; and what netCDF calls a dimension that has no coordinates.
+_OF_BLOCKS = ("checksum", "block")
+_DIMENSION_ALONE = "This is a netCDF dimension but not a netCDF variable."
 
 
 class Hdf5(Arrays):
@@ -151,49 +158,38 @@ class Hdf5(Arrays):
     ) -> None:  # fmt: skip
         import h5py
 
-        samples = batch * GROWTH if count is None else count
-
-        def column(name: str, kind: Any, axes: tuple[str, ...], fill: Any, length: int) -> Any:
+        def column(name: str, dtype: str, axes: tuple[str, ...], fill: Any, length: int) -> Any:
             shape = (length, *(len(layout.axes[axis]) for axis in axes))
-            rows = min(batch, length) if name != "checksum" else 1024
-            options: dict[str, Any] = {}
-            if count is None or compressed:
-                options["chunks"] = (max(1, rows), *shape[1:])
+            kind = h5py.string_dtype("utf-8", MESSAGE) if dtype == "text" else dtype
+            rows = batch if name not in _OF_BLOCKS else 1024
+            rows = rows if count is None else max(1, min(rows, length))
+            options = _PACKED if compressed else {"dcpl": _in_place(fill)}
+            if compressed or count is None:
+                options = {**options, "chunks": (rows, *shape[1:])}
             if count is None:
-                options["maxshape"] = (None, *shape[1:])
-            if compressed:
-                options |= {"compression": "gzip", "compression_opts": 1, "shuffle": True}
-                options["chunks"] = (max(1, min(rows, length)), *shape[1:])
-                return file.create_dataset(name, shape, kind, fillvalue=fill, fletcher32=True, **options)
-            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-            if fill is None:
-                plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-            return file.create_dataset(name, shape, kind, dcpl=plan, fillvalue=fill, **options)
+                options = {**options, "maxshape": (None, *shape[1:])}
+            item = file.create_dataset(name, shape, kind, fillvalue=fill, **options)
+            if name == "sample":
+                item.make_scale(name)
+            elif name == "block":
+                item.make_scale(_DIMENSION_ALONE)
+            elif name == "checksum":
+                item.dims[0].attach_scale(column("block", "u1", (), 0, length))
+            else:
+                for place, axis in enumerate(("sample", *axes)):
+                    item.dims[place].attach_scale(file[axis])
+            return item
+
+        def fixed(name: str, values: Any, axes: tuple[str, ...]) -> Any:
+            file[name] = values
+            if axes == (name,):
+                file[name].make_scale(name)
+            elif axes:
+                file[name].dims[0].attach_scale(file[axes[0]])
+            return file[name]
 
         with h5py.File(path, "w", track_order=True) as file:
-            for axis, values in layout.axes.items():
-                file[axis] = values
-                file[axis].make_scale(axis)
-            sample = column("sample", "i8", (), 0, samples)
-            sample[:] = np.arange(first, first + samples)
-            sample.make_scale("sample")
-            for name, one in layout.columns.items():
-                text = one.dtype == "text"
-                kind = h5py.string_dtype("utf-8", MESSAGE) if text else one.dtype
-                item = column(name, kind, one.dims, one.fill, samples)
-                item.attrs.update(one.attrs)
-                item.dims[0].attach_scale(sample)
-                for place, axis in enumerate(one.dims, 1):
-                    item.dims[place].attach_scale(file[axis])
-            for name, (axis, values) in layout.fixed.items():
-                file[name] = values
-                file[name].dims[0].attach_scale(file[axis])
-            for name, unit in layout.units.items():
-                if name in file:
-                    file[name].attrs["units"] = unit
-            column("checksum", "u4", (), 0, -(-samples // batch))
-            file["done"], file["complete"] = np.int64(0), np.int8(0)
+            _make(layout, count, batch, first, column, fixed)
             file.attrs.update(attrs)
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -216,7 +212,7 @@ class Hdf5(Arrays):
         for name, item in self.file.items():
             if item.maxshape and item.maxshape[0] is None:
                 old = len(item)
-                item.resize(blocks if name == "checksum" else samples, axis=0)
+                item.resize(blocks if name in _OF_BLOCKS else samples, axis=0)
                 if name == "sample" and samples > old:
                     item[old:] = np.arange(old, samples)
         self.file.flush()
@@ -239,6 +235,20 @@ class Hdf5(Arrays):
         # After a failed write HDF5 cannot flush what it could not write; what is in place stays.
         with suppress(OSError, RuntimeError):
             self.file.close()
+
+
+_PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+
+
+def _in_place(fill: Any) -> Any:
+    """What makes HDF5 give an array its place at once, filled if there is a value to fill it with."""
+    import h5py
+
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    if fill is None:
+        plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    return plan
 
 
 class Zarr(Arrays):
@@ -273,46 +283,33 @@ class Zarr(Arrays):
         zarr = _zarr(path)
         from zarr.codecs import BloscCodec
 
-        samples = batch * GROWTH if count is None else count
         pack = BloscCodec(cname="lz4", clevel=1, shuffle="shuffle") if compressed else None
         group = zarr.create_group(path)
 
-        def column(name: str, kind: Any, axes: tuple[str, ...], fill: Any, length: int) -> Any:
+        def column(name: str, dtype: str, axes: tuple[str, ...], fill: Any, length: int) -> Any:
             row = tuple(len(layout.axes[axis]) for axis in axes)
             size = 8 * batch * int(np.prod(row, dtype=np.int64))
             many = max(1, min(_CHUNK // size, _LONGEST // batch))
             rows = min(length, batch * many if name != "checksum" else _LONGEST)
+            if fill is None:
+                fill = {"text": "", "f4": np.nan, "f8": np.nan}.get(dtype, 0)
             return group.create_array(
-                name, shape=(length, *row), chunks=(max(1, rows), *row), dtype=kind, fill_value=fill,
+                name, shape=(length, *row), chunks=(max(1, rows), *row), fill_value=fill,
+                dtype=str if dtype == "text" else dtype,
                 dimension_names=("block" if name == "checksum" else "sample", *axes),
-                **({} if kind is str else {"compressors": pack}),
+                **({} if dtype == "text" else {"compressors": pack}),
             )  # fmt: skip
 
         def fixed(name: str, values: Any, axes: tuple[str, ...]) -> Any:
             values = np.asarray(values)
-            made = group.create_array(
+            item = group.create_array(
                 name, shape=values.shape, dtype=values.dtype, chunks=values.shape or "auto",
                 dimension_names=axes, compressors=None,
             )  # fmt: skip
-            made[...] = values
-            return made
+            item[...] = values
+            return item
 
-        for axis, values in layout.axes.items():
-            fixed(axis, values, (axis,))
-        column("sample", "i8", (), 0, samples)[:] = np.arange(first, first + samples)
-        for name, one in layout.columns.items():
-            text = one.dtype == "text"
-            empty = np.nan if one.dtype in ("f4", "f8") else 0
-            fill = "" if text else (empty if one.fill is None else one.fill)
-            column(name, str if text else one.dtype, one.dims, fill, samples).attrs.update(one.attrs)
-        for name, (axis, values) in layout.fixed.items():
-            fixed(name, values, (axis,))
-        for name, unit in layout.units.items():
-            if name in group:
-                group[name].attrs["units"] = unit
-        column("checksum", "u4", (), 0, -(-samples // batch))
-        fixed("done", np.int64(0), ())
-        fixed("complete", np.int8(0), ())
+        _make(layout, count, batch, first, column, fixed)
         group.attrs.update(dict(attrs))
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -394,6 +391,26 @@ class Zarr(Arrays):
             item[start : start + len(values)] = values
 
 
+def _make(
+    layout: Layout, count: int | None, batch: int, first: int, column: Callable, fixed: Callable
+) -> None:
+    """All arrays of a new file: `column(name, dtype, axes, fill, length)` makes one over φ, or over
+    batches, `fixed(name, values, axes)` any other."""
+    samples = batch * GROWTH if count is None else count
+    items = {axis: fixed(axis, values, (axis,)) for axis, values in layout.axes.items()}
+    column("sample", "i8", (), 0, samples)[:] = np.arange(first, first + samples)
+    for name, about in layout.columns.items():
+        items[name] = column(name, about.dtype, about.dims, about.fill, samples)
+        items[name].attrs.update(about.attrs)
+    for name, (axis, values) in layout.fixed.items():
+        items[name] = fixed(name, values, (axis,))
+    for name in layout.units.keys() & items.keys():
+        items[name].attrs["units"] = layout.units[name]
+    column("checksum", "u4", (), 0, -(-samples // batch))
+    fixed("done", np.int64(0), ())
+    fixed("complete", np.int8(0), ())
+
+
 def _readable(item: Any, number: int) -> bool:
     """Whether a chunk of Zarr can be decoded."""
     rows = item.chunks[0]
@@ -414,7 +431,7 @@ def create(
     first: int = 0,
     compressed: bool = False,
 ) -> None:
-    """A new file, in place of any there is, with room for so many φ; for any number if None.
+    """A new file, instead of any there is, with room for this many φ; for any number if None.
 
     `first` is the number of its first φ; chunks hold whole batches.
     """
@@ -534,7 +551,7 @@ def _write_npz(arrays: Arrays, out: Path) -> None:
 
 
 def _write_member(
-    archive: zipfile.ZipFile, name: str, dtype: Any, shape: Any, parts: Iterator[np.ndarray]
+    archive: zipfile.ZipFile, name: str, dtype: np.dtype, shape: Any, parts: Iterator[np.ndarray]
 ) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -548,10 +565,10 @@ def _write_mat(arrays: Arrays, out: Path, temporary: Path) -> None:
 
     count, layout = arrays.samples(), arrays.layout
     require_fits(out, count, max(layout.sizes().values()))
-    found = {name: arrays.whole(name) for name in [*layout.axes, *layout.fixed]}
-    found |= {name: _decoded(arrays.read(name, 0, count)) for name in ["sample", *layout.columns]}
+    contents = {name: arrays.whole(name) for name in [*layout.axes, *layout.fixed]}
+    contents |= {name: _decoded(arrays.read(name, 0, count)) for name in ["sample", *layout.columns]}
     with temporary.open("wb") as target:
-        savemat(target, found)
+        savemat(target, contents)
 
 
 def _decoded(values: np.ndarray) -> np.ndarray:
@@ -575,14 +592,12 @@ def _zarr(path: Path) -> Any:
     return zarr
 
 
-class _as_os_error:
+@contextmanager
+def _as_os_error(what: str) -> Iterator[None]:
     """What Zarr raises of a damaged chunk, as an OSError that names the array."""
-
-    def __init__(self, what: str):
-        self.what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, OSError | KeyError):
-            raise OSError(f"{self.what} is damaged ({error})") from error
+    try:
+        yield
+    except (OSError, KeyError):
+        raise
+    except Exception as error:
+        raise OSError(f"{what} is damaged ({error})") from error

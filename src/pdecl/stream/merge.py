@@ -14,7 +14,7 @@ from .results import (
     Results,
     Shard,
     damaged_in,
-    differences,
+    differing_parts,
     fingerprint_of,
     numbers_in_words,
     rows_of,
@@ -103,7 +103,7 @@ def _require_one_question(pieces: Sequence[Piece]) -> None:
     for piece in pieces:
         if piece.shard.of < 2:
             raise ResultError(f"{piece.path} is no piece: it was not written with --shard.")
-        differing = differences(first.question, piece.question)
+        differing = differing_parts(first.question, piece.question)
         if piece.batch != first.batch:
             differing.append("--batch")
         if differing:
@@ -120,21 +120,22 @@ def _require_one_question(pieces: Sequence[Piece]) -> None:
 
 def _in_order(pieces: Sequence[Piece]) -> list[Piece]:
     """All pieces, each once, whole, and one beginning where another ends."""
-    of, found = pieces[0].shard.of, dict[int, Piece]()
+    of, by_number = pieces[0].shard.of, dict[int, Piece]()
     for piece in pieces:
-        if piece.shard.number in found:
+        if piece.shard.number in by_number:
             raise ResultError(
-                f"piece {piece.shard} is there twice: {found[piece.shard.number].path} and {piece.path}."
+                f"piece {piece.shard} is there twice: {by_number[piece.shard.number].path} and "
+                f"{piece.path}."
             )
-        found[piece.shard.number] = piece
-    missing = [number for number in range(1, of + 1) if number not in found]
+        by_number[piece.shard.number] = piece
+    missing = [number for number in range(1, of + 1) if number not in by_number]
     if missing:
         shown = ", ".join(map(str, missing[:20])) + (", …" if len(missing) > 20 else "")
         raise ResultError(
             f"{len(missing)} of {of} pieces are missing: {shown}. Solve them: the same command with "
             f"--shard {missing[0]}/{of}."
         )
-    ordered = [found[number] for number in range(1, of + 1)]
+    ordered = [by_number[number] for number in range(1, of + 1)]
     for piece in ordered:
         if not piece.complete:
             raise ResultError(

@@ -1,6 +1,7 @@
 """Where φ come from: files, standard input, arrays, the distribution itself. All give them a few at a
 time."""
 
+import abc
 import hashlib
 import itertools
 import json
@@ -12,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..family import Family, describe, phi_like
 from ..family import phi as phis
@@ -45,7 +47,20 @@ class Source(Protocol):
         ...
 
 
-class FromDistribution:
+class _Counted(abc.ABC):
+    """A known number of φ, any of which can be read."""
+
+    count: int
+
+    @abc.abstractmethod
+    def _read(self, start: int, stop: int) -> Batch: ...
+
+    def batches(self, start: int, size: int) -> Iterator[Batch]:
+        for begin in range(start, self.count, size):
+            yield self._read(begin, min(begin + size, self.count))
+
+
+class FromDistribution(_Counted):
     """φ number 0 … count − 1 of a seed."""
 
     def __init__(self, family: Family, seed: int, count: int):
@@ -53,9 +68,8 @@ class FromDistribution:
         self.shape = phis.shape_of(phis.take(family.sample(seed, 1), 0))
         self.identity = {"family": describe(family), "seed": seed, "count": count}
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self.family.sample(self.seed, min(size, self.count - begin), begin)
+    def _read(self, start: int, stop: int) -> Batch:
+        return self.family.sample(self.seed, stop - start, start)
 
 
 class FromShard:
@@ -74,7 +88,7 @@ class FromShard:
                 return
 
 
-class FromRows:
+class FromRows(_Counted):
     """φ that are the rows of an array: anything with `shape` and slices (NumPy, HDF5, memory maps)."""
 
     def __init__(self, rows: Any, family: Family, name: str = "phi"):
@@ -92,15 +106,11 @@ class FromRows:
         ends = [self._read(0, 1), self._read(self.count - 1, self.count)]
         self.identity = {"count": self.count, "shape": list(self.shape), "ends": _digest(ends)}
 
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self._read(begin, min(begin + size, self.count))
-
     def _read(self, start: int, stop: int) -> np.ndarray:
         return np.asarray(self._rows)[None] if self._one else np.asarray(self._rows[start:stop])
 
 
-class FromColumns:
+class FromColumns(_Counted):
     """φ of several arrays, each with a first axis over φ: anything with `shape` and slices, by name."""
 
     def __init__(self, columns: Mapping[str, Any], family: Family, name: str = "phi"):
@@ -115,10 +125,6 @@ class FromColumns:
         first, last = self._read(0, 1), self._read(self.count - 1, self.count)
         ends = [*jax.tree.leaves(first), *jax.tree.leaves(last)]
         self.identity = {"count": self.count, "arrays": list(columns), "ends": _digest(ends)}
-
-    def batches(self, start: int, size: int) -> Iterator[Batch]:
-        for begin in range(start, self.count, size):
-            yield self._read(begin, min(begin + size, self.count))
 
     def _read(self, start: int, stop: int) -> Any:
         arrays = {key: np.asarray(array[start:stop]) for key, array in self._columns.items()}
@@ -152,7 +158,7 @@ class FromItems:
             self._gone += len(batch)
             yield batch
 
-    def _plain(self, item: Any) -> Any:
+    def _plain(self, item: PyTree) -> Any:
         if not isinstance(item, dict):
             return item
         if not _is_array(self._family):
@@ -163,7 +169,7 @@ class FromItems:
         names = [name for name in _phi_names(self._family) if name in item] or list(item)
         return item[names[0]] if names else item
 
-    def _shape_of(self, item: Any) -> Any:
+    def _shape_of(self, item: PyTree) -> Any:
         """That of the first φ if it is a good one, and else that of the family."""
         family_shape = phis.shape_of(phi_like(self._family))
         if not self._family.on_grid:
@@ -292,29 +298,29 @@ def _parsed(lines: Iterable[Any]) -> Iterator[Any]:
 def _json_items(path: Path, family: Family) -> list[Any]:
     """The φ of a JSON file: a list of them, one alone, or for several arrays a list of each."""
     try:
-        found = json.loads(_existing(path).read_bytes())
+        value = json.loads(_existing(path).read_bytes())
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path} is truncated, damaged or no JSON ({error}); for one φ on each line call it .jsonl"
         ) from error
     if not _is_array(family):
-        if isinstance(found, dict):
+        if isinstance(value, dict):
             like = dict(zip(family.phi_axes, jax.tree.leaves(phi_like(family)), strict=True))
-            deep = [key for key in like if _depth(found.get(key)) > like[key].ndim]
-            lengths = {len(found[key]) for key in deep}
+            deep = [key for key in like if _depth(value.get(key)) > like[key].ndim]
+            lengths = {len(value[key]) for key in deep}
             if len(deep) == len(like) and len(lengths) == 1:
-                return [{key: found[key][n] for key in like} for n in range(lengths.pop())]
-            return [found]
-        return found if isinstance(found, list) else [found]
+                return [{key: value[key][n] for key in like} for n in range(lengths.pop())]
+            return [value]
+        return value if isinstance(value, list) else [value]
     axes = phi_like(family).ndim
-    if isinstance(found, dict) and len(found) == 1:
-        (found,) = found.values()
-    if not isinstance(found, list):
+    if isinstance(value, dict) and len(value) == 1:
+        (value,) = value.values()
+    if not isinstance(value, list):
         raise DatasetError(f"{path} must hold φ as a list of numbers, or a list of such φ")
-    return [found] if _depth(found) == axes else found
+    return [value] if _depth(value) == axes else value
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     return 1 + _depth(value[0]) if isinstance(value, list) and value else 0
 
 

@@ -2,18 +2,19 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
+from jaxtyping import ArrayLike, PyTree
 
 from ..family import Family
+from ..family import phi as phis
 from ..family.array_files import ArrayFile
-from ..family.asked import WEIGHTS, along, column
 from ..family.dataset import DatasetError
+from ..family.model import WEIGHTS, along, column
 from ..state.problem import Problem
 
 FUNCTION = "function"
@@ -61,6 +62,10 @@ class Query:
     dtype: str = "float64"
     inside: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"answers are kept as {' or '.join(DTYPES)}; found {self.dtype!r}.")
+
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self.axes.values())
@@ -78,10 +83,10 @@ class Query:
         if not self.reductions:
             return {name: tuple(self.axes) for name in self.names}
         return {
-            one.name(name): tuple(axis for axis in self.axes if axis not in one.over)
-            for one in self.reductions
+            reduction.name(name): tuple(axis for axis in self.axes if axis not in reduction.over)
+            for reduction in self.reductions
             for name in self.names
-            if one.of in (None, name)
+            if reduction.of in (None, name)
         }
 
     @property
@@ -105,7 +110,7 @@ class Query:
             arranged = reduced(arranged, self.axes, self.reductions)
         return {name: np.asarray(u, self.dtype) for name, u in arranged.items()}
 
-    def arrange(self, values: Any) -> np.ndarray:
+    def arrange(self, values: ArrayLike) -> np.ndarray:
         """Values `(batch, n)` as `(batch, *shape)`."""
         values = np.asarray(values, np.float64)
         if self.order is None:
@@ -130,8 +135,8 @@ def on_grid(
     problem: Problem,
     family: Family,
     counts: tuple[int, ...] | None,
-    shape: Any,
-    derivatives: Any = (),
+    shape: PyTree,
+    derivatives: Iterable[str] = (),
 ) -> Query:
     """Evenly spaced nodes, ends included, laid out as the references are: along the `solution_dims`.
 
@@ -140,10 +145,7 @@ def on_grid(
     """
     names = problem.domain.names
     if counts is None:
-        is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
-        standard = family.coordinates(
-            jax.tree.map(lambda one: np.empty((1, *one)), shape, is_leaf=is_shape)
-        )
+        standard = family.coordinates(phis.stack([phis.zeros(shape)]))
         counts = tuple(len(standard[name]) for name in names)
     if len(counts) != len(names) or min(counts) < 2:
         raise ValueError(
@@ -162,7 +164,7 @@ def on_grid(
     return Query(names, coords[inside], axes, order, wanted, problem.unknowns, inside=some)
 
 
-def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = ()) -> Query:
+def at_points(problem: Problem, family: Family, coords: Any, derivatives: Iterable[str] = ()) -> Query:
     """Points of shape `(n, d)`, columns in the domain's order."""
     coords = np.asarray(coords, np.float64)
     names = problem.domain.names
@@ -182,32 +184,30 @@ def at_points(problem: Problem, family: Family, coords: Any, derivatives: Any = 
     return Query(names, coords, axes, None, wanted, problem.unknowns)
 
 
-def weights_alone(problem: Problem, functions: int, dtype: str = "float64") -> Query:
-    """The weights of so many functions, from which u follows anywhere."""
-    _require_dtype(dtype)
+def weights_alone(problem: Problem, functions: int) -> Query:
+    """The weights of this many functions, from which u follows anywhere."""
     names = problem.domain.names
     nowhere = np.empty((0, len(names)))
-    return Query(names, nowhere, {}, None, (), problem.unknowns, functions=functions, dtype=dtype)
+    return Query(names, nowhere, {}, None, (), problem.unknowns, functions=functions)
 
 
-def reducing(query: Query, words: Sequence[str] | str, dtype: str = "float64") -> Query:
+def reducing(query: Query, words: Sequence[str] | str) -> Query:
     """The same with functionals instead of values: "mean over t; max of u_x over x, t". A ValueError
     says what is wrong with the words."""
-    _require_dtype(dtype)
     if query.inside is not None:
         raise ValueError(
             "--reduce: on a grid over a shape some nodes have no value, and a mean over the rest is not "
             "that over the shape. Ask for points inside it (--points), or keep the values."
         )
-    return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names), dtype=dtype)
+    return replace(query, reductions=reductions_of(words, tuple(query.axes), query.names))
 
 
 def reductions_of(
     words: Sequence[str] | str, axes: Sequence[str], names: Sequence[str]
 ) -> tuple[Reduction, ...]:
     """Words for functionals of values that have these axes and names."""
-    each = words.split(";") if isinstance(words, str) else [one for w in words for one in w.split(";")]
-    found: list[Reduction] = []
+    each = (words if isinstance(words, str) else ";".join(words)).split(";")
+    reductions: list[Reduction] = []
     for word in [*filter(str.strip, each)] or [""]:  # nothing but semicolons names none
         match = _REDUCTION.fullmatch(word)
         if match is None:
@@ -216,20 +216,24 @@ def reductions_of(
                 'in "mean over t", "max of u_x over x, t", several with a semicolon between.'
             )
         over = tuple(axis.strip() for axis in match[3].split(","))
-        one = Reduction(match[1], over, match[2])
-        if one.function not in _FUNCTIONS:
-            raise ValueError(f"{str(one)!r}: there is no {one.function}; write {', '.join(_FUNCTIONS)}.")
+        reduction = Reduction(match[1], over, match[2])
+        if reduction.function not in _FUNCTIONS:
+            raise ValueError(
+                f"{str(reduction)!r}: there is no {reduction.function}; write {', '.join(_FUNCTIONS)}."
+            )
         for axis in over:
             if axis not in axes:
-                raise ValueError(f"{str(one)!r}: these values have the axes {', '.join(axes)}.")
+                raise ValueError(f"{str(reduction)!r}: these values have the axes {', '.join(axes)}.")
         if len(set(over)) < len(over):
-            raise ValueError(f"{str(one)!r} names an axis twice.")
-        if one.of is not None and one.of not in names:
-            raise ValueError(f"{str(one)!r}: there is no {one.of}; there is {', '.join(names)}.")
-        if one in found:
-            raise ValueError(f"{str(one)!r} is there twice.")
-        found.append(one)
-    return tuple(found)
+            raise ValueError(f"{str(reduction)!r} names an axis twice.")
+        if reduction.of is not None and reduction.of not in names:
+            raise ValueError(
+                f"{str(reduction)!r}: there is no {reduction.of}; there is {', '.join(names)}."
+            )
+        if reduction in reductions:
+            raise ValueError(f"{str(reduction)!r} is there twice.")
+        reductions.append(reduction)
+    return tuple(reductions)
 
 
 def reduced(
@@ -240,16 +244,16 @@ def reduced(
     On a grid `mean` and `norm`, the root of the integral of the square, are integrals by the trapezoidal
     rule; over points all count alike. `max` and `min` are over the nodes.
     """
-    found = {}
-    for one in reductions:
+    functionals = {}
+    for reduction in reductions:
         for name, u in values.items():
-            if one.of not in (None, name):
+            if reduction.of not in (None, name):
                 continue
-            u = u**2 if one.function == "norm" else u
-            for axis in sorted(one.over, key=list(axes).index, reverse=True):
-                u = _over(u, 1 + list(axes).index(axis), one.function, axes[axis], axis)
-            found[one.name(name)] = np.sqrt(u) if one.function == "norm" else u
-    return found
+            u = u**2 if reduction.function == "norm" else u
+            for axis in sorted(reduction.over, key=list(axes).index, reverse=True):
+                u = _over(u, 1 + list(axes).index(axis), reduction.function, axes[axis], axis)
+            functionals[reduction.name(name)] = np.sqrt(u) if reduction.function == "norm" else u
+    return functionals
 
 
 def _over(u: np.ndarray, place: int, function: str, line: np.ndarray, axis: str) -> np.ndarray:
@@ -261,16 +265,6 @@ def _over(u: np.ndarray, place: int, function: str, line: np.ndarray, axis: str)
         weights = (np.append(steps, 0) + np.append(0, steps)) / 2
         weights = weights if function == "norm" else weights / (line[-1] - line[0])
     return np.moveaxis(u, place, -1) @ weights
-
-
-def with_dtype(query: Query, dtype: str) -> Query:
-    _require_dtype(dtype)
-    return replace(query, dtype=dtype)
-
-
-def _require_dtype(dtype: str) -> None:
-    if dtype not in DTYPES:
-        raise ValueError(f"answers are kept as {' or '.join(DTYPES)}; found {dtype!r}.")
 
 
 def read_points(path: str | os.PathLike[str], names: tuple[str, ...]) -> np.ndarray:
@@ -322,7 +316,7 @@ def _is_header(first: list[list[str]]) -> bool:
     return False
 
 
-def _derivatives(problem: Problem, family: Family, wanted: Any) -> tuple[str, ...]:
+def _derivatives(problem: Problem, family: Family, wanted: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(wanted))
     for derivative in wanted:
         if not derivative or not set(along(derivative, problem.domain.names)) <= set(

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..family import Family, phi_like
 from ..family import phi as phis
-from ..family.asked import WEIGHTS, Model, along
+from ..family.model import WEIGHTS, Model, along
 from ..family.trained import find, shipped
 from ..layer.solution import Solution
 from ..reduced.load import load
@@ -47,7 +47,7 @@ def open(
 
     - `path`: HDF5, NetCDF4 or Zarr; another process may be writing to it (`refresh` for what has come).
     - `model`: for a file with ω the trained basis or compiled solver that it was written with, or its
-      file. Left out, it is looked for among those that come along. Another one is refused.
+      file. Left out, it is looked for among those that come along. Another one is rejected.
     - `problem`: as in `pdecl.load`, for a model file of a problem of your own.
     """
     if not isinstance(path, str | os.PathLike):
@@ -94,15 +94,15 @@ class AnswerFile:
         self.path, self.model, self._rows = path, model, rows
         with _opened(path) as arrays:
             self._layout, self._attrs = arrays.layout, arrays.attrs
-        told = json.loads(self._attrs["answers"])
+        about = json.loads(self._attrs["answers"])
         self._unknowns, self._coordinates, self._phi_names = (
-            tuple(told[name]) for name in ("unknowns", "coordinates", "phi")
+            tuple(about[name]) for name in ("unknowns", "coordinates", "phi")
         )
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, which: Any) -> Any:
+    def __getitem__(self, which: str | slice | SupportsIndex) -> Any:
         if isinstance(which, str):
             return self._read([which], self._rows)[which]
         if isinstance(which, slice):
@@ -182,8 +182,8 @@ class AnswerFile:
         the file, given again, solves them anew."""
         with _opened(self.path) as arrays:
             done, batch = arrays.number("done"), int(arrays.attrs["batch"])
-            found, first = damaged_in(arrays, done), shard_of(arrays).first
-        return numbers_in_words(first, found, batch, done) if found else ""
+            starts, first = damaged_in(arrays, done), shard_of(arrays).first
+        return numbers_in_words(first, starts, batch, done) if starts else ""
 
     def reduce(self, words: str, grid: tuple[int, ...] | None = None) -> dict[str, np.ndarray]:
         """Functionals of all, by name: "mean over t; max over x, t", as `pdecl solve --reduce` has them.
@@ -246,13 +246,13 @@ class AnswerFile:
 
     def _held(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """The columns of unknowns and their derivatives: which unknown, along which coordinates."""
-        found = {}
+        held = {}
         for name, column in self._layout.columns.items():
             stem = next((u for u in self._unknowns if name == u or name.startswith(f"{u}_")), None)
             if stem is not None and column.dims and name not in self._phi_names:
                 rest = name.removeprefix(stem).removeprefix("_")
-                found[name] = (stem, tuple(sorted(along(rest, self._coordinates))) if rest else ())
-        return found
+                held[name] = (stem, tuple(sorted(along(rest, self._coordinates))) if rest else ())
+        return held
 
     def _places(self, dims: Sequence[str], points: np.ndarray) -> np.ndarray:
         """Which node each point is."""
@@ -308,15 +308,16 @@ class AnswerFile:
     def _solution(self, rows: range) -> Solution:
         """A batch of solutions, from ω."""
         names = [name for name in self.names if name.startswith("residual_")]
-        found = self._read([WEIGHTS, "status", "iterations", *names], rows)
-        weights = jnp.asarray(found[WEIGHTS], float)
+        columns = self._read([WEIGHTS, "status", "iterations", *names], rows)
+        weights = jnp.asarray(columns[WEIGHTS], float)
         assert self.model is not None
         given, weights = self.model.given(weights, self._grid(rows))
         unknown = jnp.full(len(rows), jnp.nan)
         return Solution(
             given, jax.tree.map(jnp.asarray, self._phi(rows)), weights,
-            jnp.asarray(found["status"], int), jnp.asarray(found["iterations"], int), unknown, unknown,
-            {name: jnp.asarray(r) for name, r in _residuals({n: found[n] for n in names}).items()},
+            jnp.asarray(columns["status"], int), jnp.asarray(columns["iterations"], int),
+            unknown, unknown,
+            {name: jnp.asarray(r) for name, r in _residuals({n: columns[n] for n in names}).items()},
         )  # fmt: skip
 
     def _problem(self, rows: range) -> Any:
@@ -345,16 +346,16 @@ class AnswerFile:
     def _read(self, names: Sequence[str], rows: range) -> dict[str, np.ndarray]:
         """Columns of some φ."""
         low, high = (min(rows), max(rows) + 1) if len(rows) else (0, 0)
-        found = {}
+        by_name = {}
         with _opened(self.path) as arrays:
             for name in names:
                 if name not in self._layout.columns and name != "sample":
                     raise KeyError(f"{self.path} has no {name!r}; it has {', '.join(self.names)}.")
                 text = name != "sample" and self._layout.columns[name].dtype == "text"
                 read = arrays.texts if text else arrays.read
-                found[name] = np.asarray(read(name, low, high))
+                by_name[name] = np.asarray(read(name, low, high))
         at = np.asarray(rows, int) - low
-        return found if rows.step == 1 else {name: values[at] for name, values in found.items()}
+        return by_name if rows.step == 1 else {name: values[at] for name, values in by_name.items()}
 
 
 class StoredAnswer:

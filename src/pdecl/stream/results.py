@@ -3,8 +3,8 @@
     φ                     the arrays of φ under their names, (sample, *their own axes), NaN for a φ that
                           was rejected; not there where they can be drawn again: see "drawn"
     u, u_x, …             (sample, t, x), (sample, x, y) or (sample, point); all unknowns
-    mean_u_over_t, …      functionals, in place of values
-    weights               (sample, function): ω, in place of values; those of a compiled solver are of
+    mean_u_over_t, …      functionals, instead of values
+    weights               (sample, function): ω, instead of values; those of a compiled solver are of
                           its own combinations of functions
     status, message       how each solve ended: a code (its words are in the attribute "codes"), and what
                           is wrong in words
@@ -97,7 +97,7 @@ class Results:
         about: Mapping[str, Any],
         shard: "Shard | None" = None,
     ) -> "Results":
-        """A new file for so many φ, or for as many as come."""
+        """A new file for this many φ, or for as many as come."""
         shard = shard or Shard(whole=count)
         attrs = {"batch": batch, "fingerprint": fingerprint, "shard": vars(shard), **about}
         plain = {n: v if isinstance(v, str | int) else json.dumps(v) for n, v in attrs.items()}
@@ -114,7 +114,7 @@ class Results:
         results = cls(path)
         theirs = fingerprint_of(results._arrays)
         ours = json.loads(json.dumps(fingerprint))
-        differing = differences(ours, theirs)
+        differing = differing_parts(ours, theirs)
         if differing:
             results.close()
             raise ResultError(
@@ -134,7 +134,7 @@ class Results:
             )
 
     def write(self, answers: Answers) -> None:
-        """Adds a batch, or puts it in place of one that was there, and from time to time puts on the
+        """Adds a batch, or puts it instead of one that was there, and from time to time puts on the
         disk what there is."""
         columns = {
             **answers.phi,
@@ -145,9 +145,9 @@ class Results:
             **{_residual(name): values for name, values in answers.residual.items()},
         }
         if answers.bounds is not None:
-            found = answers.bounds
+            known = answers.bounds
             columns |= dict(
-                zip(_BOUNDS, (found.absolute, found.relative, found.refined_by), strict=True)
+                zip(_BOUNDS, (known.absolute, known.relative, known.refined_by), strict=True)
             )
         self.put(answers.start, columns, answers.messages)
 
@@ -235,7 +235,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Shard:
-    """Which φ of the `whole` are in a file: from number `first` on; piece `number` of so many."""
+    """Which φ of the `whole` are in a file: from number `first` on; piece `number` of `of`."""
 
     number: int = 1
     of: int = 1
@@ -254,7 +254,7 @@ def fingerprint_of(arrays: Arrays) -> dict[str, Any]:
     return dict(json.loads(arrays.attrs["fingerprint"]))
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def differing_parts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """In what two questions differ."""
     return [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
 
@@ -278,26 +278,26 @@ def damaged_in(arrays: Arrays, done: int, start: int = 0) -> list[int]:
     batch = int(arrays.attrs["batch"])
     row = formats.MESSAGE + 8 * sum(arrays.layout.sizes().values())
     step = batch * max(1, _TOGETHER // (row * batch))
-    found: list[int] = []
+    starts: list[int] = []
     for begin in range(start, done, step):
         stop = min(begin + step, done)
         try:
-            found += _mismatches(arrays, begin, stop, batch)
+            starts += _mismatches(arrays, begin, stop, batch)
         except OSError:  # one of them cannot be read, and which one is seen alone
-            for one in range(begin, stop, batch):
+            for at in range(begin, stop, batch):
                 try:
-                    found += _mismatches(arrays, one, min(one + batch, stop), batch)
+                    starts += _mismatches(arrays, at, min(at + batch, stop), batch)
                 except OSError:
-                    found.append(one)
-    return found
+                    starts.append(at)
+    return starts
 
 
 def _mismatches(arrays: Arrays, start: int, stop: int, batch: int) -> list[int]:
     known = arrays.read("checksum", start // batch, -(-stop // batch))
     columns, messages = rows_of(arrays, start, stop)
     parts = [slice(at, at + batch) for at in range(0, stop - start, batch)]
-    found = [_checksum({n: v[part] for n, v in columns.items()}, messages[part]) for part in parts]
-    return (start + batch * np.flatnonzero(np.array(found) != known)).tolist()
+    checksums = [_checksum({n: v[part] for n, v in columns.items()}, messages[part]) for part in parts]
+    return (start + batch * np.flatnonzero(np.array(checksums) != known)).tolist()
 
 
 def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -311,12 +311,12 @@ def rows_of(arrays: Arrays, start: int, stop: int) -> tuple[dict[str, np.ndarray
 
 
 def _checksum(columns: Mapping[str, np.ndarray], messages: Sequence[str]) -> np.uint32:
-    found = 0
+    crc = 0
     for values in columns.values():
         flat: Any = np.ascontiguousarray(values).reshape(-1)
-        found = zlib.crc32(flat.view(np.uint8), found)
+        crc = zlib.crc32(flat.view(np.uint8), crc)
     said = "\0".join(map(formats.clip, messages)) if any(messages) else "\0" * (len(messages) - 1)
-    return np.uint32(zlib.crc32(said.encode(), found))
+    return np.uint32(zlib.crc32(said.encode(), crc))
 
 
 def totals_of(

@@ -1,7 +1,6 @@
 """`solve_stream`: answers for any number of φ, written as they come, resumable, in pieces."""
 
 import hashlib
-import math
 import os
 import re
 import time
@@ -12,10 +11,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 from threadpoolctl import threadpool_limits
 
 from ..family import phi as phis
-from ..family.asked import Model
+from ..family.model import Model
 from ..layer.solution import RESIDUAL_LIMIT
 from ..support import room
 from ..support.environment import environment
@@ -23,7 +23,7 @@ from . import formats
 from .answers import Answers, Predictor, grid_of
 from .formats import HDF5, ZARR
 from .phi import FromDistribution, FromShard, Source
-from .query import Query, at_points, on_grid, reducing, weights_alone, with_dtype
+from .query import Query, at_points, on_grid, reducing, weights_alone
 from .results import (
     Parameters,
     ResultError,
@@ -32,11 +32,11 @@ from .results import (
     lay_out,
     numbers_in_words,
 )
-from .summary import ErrorTarget, StreamSummary, kind_of, norm_of
+from .summary import ErrorTarget, StreamSummary, kind_of
 
 
 @dataclass(frozen=True)
-class Summary:
+class StreamReport:
     """What a call of `solve_stream` did.
 
     - `totals`: of everything in the file; `solved` of it in this call, in `seconds`, compiling included.
@@ -64,7 +64,7 @@ class Summary:
 
 def ask(
     model: Model,
-    shape: Any,
+    shape: PyTree,
     *,
     grid: tuple[int, ...] | None = None,
     points: Any = None,
@@ -75,7 +75,7 @@ def ask(
 ) -> Query:
     """What is asked for, in words: on a `grid`, at `points`, or on the standard grid for φ of a shape.
 
-    - `reduce`: functionals in place of the values, "mean over t; max of u_x over x, t".
+    - `reduce`: functionals instead of the values, "mean over t; max of u_x over x, t".
     - `store="weights"`: ω instead, from which `pdecl.open` gives u anywhere.
     """
     if grid is not None and points is not None:
@@ -87,15 +87,16 @@ def ask(
                 "ω is kept for u at any points: a grid, points, derivatives and functionals are asked "
                 "for when it is read (pdecl.open), or of --store values."
             )
-        phi = phis.take(family.sample(0, 1), 0) if shape is None else _zeros(shape)
-        return weights_alone(problem, model.weights_kept(phi), dtype)
+        phi = phis.take(family.sample(0, 1), 0) if shape is None else phis.zeros(shape)
+        return replace(weights_alone(problem, model.weights_kept(phi)), dtype=dtype)
     if store != "values":
         raise ValueError(f"what is stored is values or weights; found {store!r}.")
     if points is not None:
         query = at_points(problem, family, points, derivatives)
     else:
         query = on_grid(problem, family, grid, shape, derivatives)
-    return with_dtype(query, dtype) if reduce == () or reduce == [] else reducing(query, reduce, dtype)
+    wanted = query if reduce == () or reduce == [] else reducing(query, reduce)
+    return replace(wanted, dtype=dtype)
 
 
 def solve_stream(
@@ -111,7 +112,7 @@ def solve_stream(
     compress: bool = False,
     shard: tuple[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Summary:
+) -> StreamReport:
     """Solves for every φ of a source and writes the answers, `batch` of them in memory at a time.
 
     - `model`: a trained basis, or a compiled solver that was made from one.
@@ -167,7 +168,7 @@ def solve_stream(
         formats.convert(stream, out)
         formats.remove(stream)
     seconds = time.perf_counter() - began
-    return Summary(out, totals, done - first + again, seconds, clock.rate, repaired)
+    return StreamReport(out, totals, done - first + again, seconds, clock.rate, repaired)
 
 
 def _outstanding(
@@ -230,9 +231,9 @@ def slurm_piece(environment: Mapping[str, str], array: bool) -> tuple[int, int] 
 
 
 def _numbers(name: re.Pattern[str], path: Path) -> tuple[int, int]:
-    found = name.fullmatch(path.name)
-    assert found is not None
-    return int(found[2]), int(found[1])
+    match = name.fullmatch(path.name)
+    assert match is not None
+    return int(match[2]), int(match[1])
 
 
 def _piece(source: Source, shard: tuple[int, int], batch: int, out: Path) -> tuple[Source, Shard, Path]:
@@ -254,11 +255,11 @@ def _piece(source: Source, shard: tuple[int, int], batch: int, out: Path) -> tup
     return FromShard(source, first, stop), place, piece_of(out, shard)
 
 
-def require_memory(model: Model, source: Source, points: int, names: int, batch: int | None) -> None:
+def require_memory_for(model: Model, source: Source, points: int, names: int, batch: int | None) -> None:
     """Raises a `NoRoomError` if a batch of answers at that many points cannot be held: coordinates, all
     functions there, and `names` values of each φ twice, as they are found and as they are written."""
     together = batch or model.usual_batch
-    phi = sum(math.prod(one) for one in _shapes(source.shape))
+    phi = sum(array.size for array in jax.tree.leaves(phis.zeros(source.shape)))
     room.require_memory(
         8 * (points * (4 + names * model.evaluated) + together * (phi + 2 * points * names)),
         f"an answer at {points} points for {together} φ at a time",
@@ -318,17 +319,17 @@ def _claim(
     if predictor.query.functions is not None and drawn is not None:
         about["drawn"] = drawn
         parameters = replace(parameters, dims={}, axes={})
-    norm = None if predictor.target is None else norm_of(predictor.trained)
+    norm = None if predictor.target is None else predictor.family.norm
     names = predictor.problem.names()
     layout = lay_out(predictor.query, names, norm, kind_of(predictor.trained), parameters)
-    made = Results.create(stream, layout, source.count, predictor.batch, fingerprint, about, shard)
-    return made, False
+    new = Results.create(stream, layout, source.count, predictor.batch, fingerprint, about, shard)
+    return new, False
 
 
 def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, Any]:
     """What tells the answers of a file from any others."""
     query = predictor.query
-    found: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "the model": predictor.model.digest,
         "φ": source.identity,
         "the points": {"coords": _digest(query), "axes": list(query.axes), "shape": list(query.shape)},
@@ -341,10 +342,10 @@ def question(predictor: Predictor, source: Source, shard: Shard) -> dict[str, An
         "the residual limit": str(predictor.residual_limit),
     }
     if predictor.target is not None:
-        found["what is asked of the bounds"] = asdict(predictor.target)
+        asked["what is asked of the bounds"] = asdict(predictor.target)
     if shard.of > 1:
-        found["the shard"] = f"{shard}, from φ number {shard.first}"  # which depends on the batch
-    return found
+        asked["the shard"] = f"{shard}, from φ number {shard.first}"  # which depends on the batch
+    return asked
 
 
 def _drawn(source: Source) -> dict[str, int] | None:
@@ -356,24 +357,10 @@ def _drawn(source: Source) -> dict[str, int] | None:
 
 def _parameters(predictor: Predictor) -> Parameters:
     family = predictor.family
-    one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], predictor.stand_in)
-    known, dims = family.coordinates(one), family.phi_axes
+    alone = jax.tree.map(lambda leaf: np.asarray(leaf)[None], predictor.stand_in)
+    known, dims = family.coordinates(alone), family.phi_axes
     axes = {axis: known[axis] for name in dims for axis in dims[name]}
     return Parameters(dims, axes, family.units)
-
-
-def _zeros(shape: Any) -> Any:
-    is_shape = lambda part: isinstance(part, tuple) and all(isinstance(n, int) for n in part)
-    return jax.tree.map(np.zeros, shape, is_leaf=is_shape)
-
-
-def _shapes(shape: Any) -> list[tuple[int, ...]]:
-    """The shapes of the arrays of φ."""
-    return (
-        [shape]
-        if isinstance(shape, tuple)
-        else [one for part in shape.values() for one in _shapes(part)]
-    )
 
 
 def _digest(query: Query) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from ..error.refine import RefinedBy, at_nodes, refine
+from ..error.refine import RefinedBy, by_nodal_values, refine
 from ..family.distance import FAR
 from ..family.trained import Trained
 from ..layer.solution import Solution
@@ -71,21 +71,16 @@ def check_bounds(
     `nodes` are its values at the nodes of a grid that φ is on; `good` the places of φ that count.
     """
     if nodes is not None:
-        solution = at_nodes(solution, nodes)
-    found = trained.bound(solution, throw=False)
+        solution = by_nodal_values(solution, nodes)
+    bounds = trained.bound(solution, throw=False)
     better: dict[int, Solution] = {}
-    refined_by = np.zeros(len(found.relative), np.int8)
+    refined_by = np.zeros(len(bounds.relative), np.int8)
     if target.refine and target.tolerance is not None:
         counts = np.isin(np.arange(len(refined_by)), good)
-        known = eqx.tree_at(lambda b: b.relative, found, np.where(counts, found.relative, 0.0))
+        known = eqx.tree_at(lambda b: b.relative, bounds, np.where(counts, bounds.relative, 0.0))
         refined = refine(trained, solution, target.tolerance, known=known)
-        found, better, refined_by = refined.bound, refined.better, refined.codes
-    return Bounds(np.asarray(found.bound), np.asarray(found.relative), refined_by), better
-
-
-def norm_of(trained: Trained) -> str:
-    """The norm that bounds speak of, in words."""
-    return trained.family.norm
+        bounds, better, refined_by = refined.bound, refined.better, refined.codes
+    return Bounds(np.asarray(bounds.bound), np.asarray(bounds.relative), refined_by), better
 
 
 def kind_of(trained: Trained) -> str:
@@ -113,8 +108,8 @@ class BoundSummary:
         for place in np.flatnonzero([self.target.violation(float(r)) for r in bounds.relative]):
             self.over_count += 1
             if len(self.over) < _SHOWN:
-                found = float(bounds.relative[place])
-                self.over.append({"number": start + int(place), "relative_bound": _finite(found)})
+                limit = float(bounds.relative[place])
+                self.over.append({"number": start + int(place), "relative_bound": _finite(limit)})
 
     def as_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"largest_relative_bound": _finite(self.worst)}

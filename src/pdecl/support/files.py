@@ -1,10 +1,14 @@
 """Writing files so that nothing half-written ever stands instead of something whole."""
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 @contextmanager
@@ -26,6 +30,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         _flush(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Compressed `.npz`."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:

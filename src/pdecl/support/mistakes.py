@@ -14,6 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import errors
+from jaxtyping import PyTree
+
+from .types import Phi
 
 _LIBRARIES = {
     "pdecl",
@@ -64,7 +67,7 @@ _OBJECTS = {  # ours, or a user's, that JAX finds where it wants arrays
 }
 
 
-def ask(what: str, function: Callable[..., Any], *arguments: Any, phi: Any = None) -> Any:
+def ask(what: str, function: Callable[..., Any], *arguments: Any, phi: Phi = None) -> Any:
     """What a user's function returns. `what` names it in errors, "Fit 'pde'".
 
     An error of its own stays what it is, with a note that names the function. One that comes of tracing
@@ -106,7 +109,7 @@ def require_arguments(
         ) from None
 
 
-def require_key(key: Any, where: str) -> None:
+def require_key(key: object, where: str) -> None:
     """That this is one random key of JAX, of the new style or the old."""
     example = "write `key=jax.random.key(0)`"
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
@@ -119,7 +122,7 @@ def require_key(key: Any, where: str) -> None:
         raise TypeError(f"{where}: `key` must be a random key of JAX; found {found(key)}: {example}.")
 
 
-def found(thing: Any) -> str:
+def found(thing: object) -> str:
     """What a thing is, for "…; found …"."""
     if isinstance(thing, type):
         return f"the class {thing.__name__}"
@@ -133,7 +136,7 @@ def found(thing: Any) -> str:
     return in_words(thing) if known else type(thing).__name__
 
 
-def in_words(tree: Any) -> str:
+def in_words(tree: PyTree) -> str:
     """How a φ is built: "a dictionary of 'a' (one number) and 'k' (an array of shape (3,))"."""
     if isinstance(tree, dict):
         parts = [f"{key!r} ({in_words(value)})" for key, value in tree.items()]

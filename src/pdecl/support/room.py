@@ -17,7 +17,7 @@ def require_memory(size: int, what: str, advice: str) -> None:
     free = free_memory()
     if free is not None and size > free:
         raise NoRoomError(
-            f"{what} needs at least {in_words(size)} of memory, and {in_words(free)} are free: {advice}."
+            f"{what} needs at least {amount(size)} of memory, and {amount(free)} are free: {advice}."
         )
 
 
@@ -29,7 +29,7 @@ def require_disk(path: str | os.PathLike[str], size: int, advice: str) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise NoRoomError(
-            f"{path} would take {in_words(size)}, and {in_words(free)} are free there: {advice}."
+            f"{path} would take {amount(size)}, and {amount(free)} are free there: {advice}."
         )
 
 
@@ -48,7 +48,7 @@ def free_memory() -> int | None:
         return free
 
 
-def in_words(size: int) -> str:
+def amount(size: int) -> str:
     """A size in bytes as it is read: "3.2 GB"."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
         if size >= unit:

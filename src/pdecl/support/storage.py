@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from .environment import versions
 from .files import replacing
@@ -30,7 +31,7 @@ class ModelFileError(ValueError):
 
 def save(
     path: str | os.PathLike[str],
-    basis: Any,
+    basis: PyTree,
     recipe: dict[str, Any] | None = None,
     single: bool = False,
 ) -> None:
@@ -78,7 +79,7 @@ def recipe_in(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ModelFileError(f"{path}: its header is not one that pdecl writes ({error}).") from error
 
 
-def load_into(basis: Any, path: str | os.PathLike[str]) -> Any:
+def load_into(basis: PyTree, path: str | os.PathLike[str]) -> Any:
     """A basis of the same build as `basis`, with the arrays of a file."""
     _, arrays = _read(path)
     wanted = {name: leaf for name, leaf in _named_leaves(basis) if eqx.is_array(leaf)}
@@ -102,7 +103,7 @@ def load_into(basis: Any, path: str | os.PathLike[str]) -> Any:
     return jax.tree_util.tree_map_with_path(fill, basis)
 
 
-def _named_leaves(basis: Any) -> list[tuple[str, Any]]:
+def _named_leaves(basis: PyTree) -> list[tuple[str, Any]]:
     return [
         (jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(basis)
     ]

@@ -20,6 +20,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 _INDENT = "  "
 
@@ -84,7 +85,7 @@ class Summarised:
             return escape(f"<{type(self).__name__}>")
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """A value in a few digits: of an array the median and the largest, or its shape where its numbers
     cannot be looked at."""
     if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
@@ -105,14 +106,14 @@ def number(value: Any) -> str:
     return str(value)
 
 
-def parameters(tree: Any) -> str:
+def parameters(tree: PyTree) -> str:
     """How many numbers a network holds, and in which precision."""
     arrays = [leaf for leaf in jax.tree.leaves(tree) if _is_real(leaf)]
     kinds = sorted({str(leaf.dtype) for leaf in arrays})
     return f"{sum(leaf.size for leaf in arrays):,}" + (f", {' and '.join(kinds)}" if kinds else "")
 
 
-def _is_real(leaf: Any) -> bool:
+def _is_real(leaf: object) -> bool:
     shapes = isinstance(leaf, jax.ShapeDtypeStruct) and np.issubdtype(leaf.dtype, np.floating)
     return shapes or eqx.is_inexact_array(leaf)
 

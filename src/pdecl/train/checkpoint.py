@@ -11,11 +11,14 @@ from with others.
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..parallel.processes import by_first
 from .history import History
@@ -43,7 +46,7 @@ class Checkpoints:
     def __repr__(self) -> str:
         return f"Checkpoints({str(self.folder)!r}, every={self.every})"
 
-    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+    def open(self, state: PyTree, settings: dict[str, Any]) -> tuple[Any, int, History]:
         """The state to go on from, the number of steps behind it, and its history.
 
         That of the last checkpoint, or the given one where there is none.
@@ -66,7 +69,7 @@ class Checkpoints:
         # Keys are arrays of an own type; Orbax keeps plain ones.
         like = {_name(i): np.asarray(leaf) for i, leaf in enumerate(leaves)}
         try:
-            found = self._manager.restore(
+            restored = self._manager.restore(
                 step,
                 args=ocp.args.Composite(
                     state=ocp.args.StandardRestore(like), notes=ocp.args.JsonRestore()
@@ -78,10 +81,10 @@ class Checkpoints:
                 f"short. Nothing was changed. To go on from the one before, remove "
                 f"{self.folder / 'steps' / str(step)}; to start anew, choose another folder. ({error})"
             ) from error
-        leaves = [jax.numpy.asarray(found.state[_name(i)]) for i in range(len(leaves))]
-        return jax.tree.unflatten(tree, leaves), step, History.from_dict(found.notes["history"])
+        leaves = [jax.numpy.asarray(restored.state[_name(i)]) for i in range(len(leaves))]
+        return jax.tree.unflatten(tree, leaves), step, History.from_dict(restored.notes["history"])
 
-    def save(self, step: int, state: Any, history: History, force: bool = False) -> None:
+    def save(self, step: int, state: PyTree, history: History, force: bool = False) -> None:
         """Writes in the background, if it is time or `force`."""
         if not force and step % self.every:
             return
@@ -91,7 +94,7 @@ class Checkpoints:
         # a part.
         copied = lambda leaf: np.array(leaf) if leaf.is_fully_addressable else leaf
         arrays = {_name(i): copied(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-        with self._explain(step):
+        with self._explaining():
             if self._manager.latest_step() == step:
                 return
             self._manager.save(
@@ -109,7 +112,7 @@ class Checkpoints:
     def close(self) -> None:
         """Waits until everything is written."""
         if self._manager is not None:
-            with self._explain(None):
+            with self._explaining():
                 self._manager.wait_until_finished()
             self._manager.close()
             self._manager = None
@@ -123,7 +126,7 @@ class Checkpoints:
                     f"{self.folder} is not empty and holds no checkpoints of pdecl; "
                     "choose another folder."
                 )
-            with self._explain(0):
+            with self._explaining():
                 self.folder.mkdir(parents=True, exist_ok=True)
                 mark.write_text(json.dumps(self._fingerprint, indent=1))
             return
@@ -140,40 +143,32 @@ class Checkpoints:
                 "go on with the settings it was started with, or choose another folder."
             )
 
-    def _explain(self, step: int | None) -> "_Explain":
-        return _Explain(self.folder, step)
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Whatever Orbax raises when it cannot write, as an error that says what is still there."""
+        try:
+            yield
+        except Exception as error:
+            whole = sorted(int(p.name) for p in (self.folder / "steps").glob("*") if p.name.isdigit())
+            last = f"the last whole one is of step {whole[-1]}" if whole else "there is none before it"
+            raise CheckpointError(
+                f"a checkpoint could not be written to {self.folder} (is the disk full?); {last}. "
+                f"({error})"
+            ) from error
 
 
 class NoCheckpoints:
     """What stands for `Checkpoints` where none are kept."""
 
-    def open(self, state: Any, settings: dict[str, Any]) -> tuple[Any, int, History]:
+    def open(self, state: PyTree, settings: dict[str, Any]) -> tuple[Any, int, History]:
         return state, 0, History()
 
-    def save(self, step: int, state: Any, history: History, force: bool = False) -> None: ...
+    def save(self, step: int, state: PyTree, history: History, force: bool = False) -> None: ...
     def abandon(self) -> None: ...
     def close(self) -> None: ...
 
 
-class _Explain:
-    """Turns whatever Orbax raises when it cannot write into one error that says what is still there."""
-
-    def __init__(self, folder: Path, step: int | None):
-        self.folder, self.step = folder, step
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None or not isinstance(error, Exception):
-            return
-        whole = sorted(int(p.name) for p in (self.folder / "steps").glob("*") if p.name.isdigit())
-        last = f"the last whole one is of step {whole[-1]}" if whole else "there is none before it"
-        raise CheckpointError(
-            f"a checkpoint could not be written to {self.folder} (is the disk full?); {last}. ({error})"
-        ) from error
-
-
-def _describe(state: Any) -> dict[str, str]:
+def _describe(state: PyTree) -> dict[str, str]:
     return {
         jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}"
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)

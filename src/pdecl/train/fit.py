@@ -4,18 +4,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..basis.networks import InSingle
 from ..basis.shared import Shared, may_share
 from ..layer.layer import finite
@@ -44,9 +44,13 @@ from ..state.rules import require_count
 from ..support.mistakes import found, require_key
 from ..support.progress import progress_bar
 from ..support.status import SolveError, Status
+from ..support.types import Phi
 from . import loss as losses
 from .checkpoint import Checkpoints, NoCheckpoints
 from .history import History, metric_steps
+
+if TYPE_CHECKING:
+    import optax
 
 Metrics = Callable[[Any], Mapping[str, float]]
 
@@ -58,7 +62,9 @@ class TrainingError(SolveError):
     - `basis`, `history`: as they were before that step.
     """
 
-    def __init__(self, status: Status, where: str, step: int, phi: Any, basis: Any, history: History):
+    def __init__(
+        self, status: Status, where: str, step: int, phi: Phi, basis: BasisLike, history: History
+    ):
         super().__init__(status, where)
         self.step, self.phi, self.basis, self.history = step, phi, basis, history
 
@@ -69,13 +75,13 @@ class TrainingError(SolveError):
 def fit(
     problem: Problem,
     basis: Any,
-    optimiser: optax.GradientTransformation,
+    optimiser: "optax.GradientTransformation",
     *,
     steps: int,
     key: PRNGKeyArray,
     method: str = "hard",
     batch: int = 8,
-    phis: Any = None,
+    phis: Phi = None,
     mean: str = "log",
     loss_problem: Problem | None = None,
     include_collocation: bool = False,
@@ -168,7 +174,12 @@ def fit(
 
 
 def _require_arguments(
-    problem: Any, basis: Any, optimiser: Any, loss_problem: Any, metrics: Any, checkpoints: Any
+    problem: Any,
+    basis: object,
+    optimiser: object,
+    loss_problem: Any,
+    metrics: object,
+    checkpoints: object,
 ) -> None:
     require_problem(problem, "fit")
     bases.require_basis(basis, "fit: the basis")
@@ -197,7 +208,7 @@ def _require_arguments(
 
 
 def _require_settings(
-    method: str, mean: str, steps: int, batch: int, seconds: float | None, key: Any
+    method: str, mean: str, steps: int, batch: int, seconds: float | None, key: object
 ) -> None:
     for name, value, known in [("method", method, losses.METHODS), ("mean", mean, losses.MEANS)]:
         if value not in known:
@@ -209,7 +220,7 @@ def _require_settings(
     require_key(key, "fit")
 
 
-def _checked(phis: Any, problem: Problem, batch: int) -> Any:
+def _checked(phis: Phi, problem: Problem, batch: int) -> Any:
     """The φ to draw from, as many as a batch; None for those of the distribution."""
     if phis is None:
         _require_law(problem, batch)
@@ -221,7 +232,7 @@ def _checked(phis: Any, problem: Problem, batch: int) -> Any:
     return phis
 
 
-def _split(basis: Any) -> tuple[Any, Any]:
+def _split(basis: BasisLike) -> tuple[Any, Any]:
     """What is trained, and the rest."""
     parameters, rest = eqx.partition(basis, eqx.is_inexact_array)
     if not jax.tree.leaves(parameters):
@@ -268,13 +279,13 @@ def _require_law(problem: Problem, batch: int) -> None:
         )
 
 
-def _require_sight(problem: Problem, basis: Any) -> None:
+def _require_sight(problem: Problem, basis: BasisLike) -> None:
     """Without the layer only the network can tell one φ from another."""
     if problem.parameter is None:
         return
     unknowns, coords = problem.unknowns, jnp.zeros((1, len(problem.domain.names)))
 
-    def answer(phi: Any) -> Any:
+    def answer(phi: Phi) -> Any:
         here = bases.specialise(basis, phi)
         sizes = bases.sizes(here, unknowns, coords.shape[1], phi)
         weights = bases.predicted(here, unknowns, phi, sizes)
@@ -298,8 +309,8 @@ class _Report(eqx.Module):
 
 
 def make_step(
-    rest: Any,
-    optimiser: optax.GradientTransformation,
+    rest: PyTree,
+    optimiser: "optax.GradientTransformation",
     solver: GaussNewton,
     method: str,
     batch: int,
@@ -314,7 +325,13 @@ def make_step(
     a key of its number in the whole batch, and points by one key for all.
     """
 
-    def advance(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+    def advance(
+        state: PyTree,
+        problems: tuple[Problem, Problem | None],
+        phis: Phi,
+        key: PRNGKeyArray,
+        number: Array,
+    ) -> tuple[Any, _Report]:
         parameters, memory = state
         problem, loss_problem = problems[0], problems[1] or problems[0]
         energy = any(condition.kind == "Energy" for condition in loss_problem.conditions)
@@ -334,12 +351,12 @@ def make_step(
         if include_collocation or method == "soft":
             fresh = (*map(_join, points, fresh), *fresh[len(points) :])
 
-        def loss(parameters: Any) -> tuple[Array, tuple[Array, Array]]:
+        def loss(parameters: PyTree) -> tuple[Array, tuple[Array, Array]]:
             basis = eqx.combine(parameters, rest)
             basis = InSingle(basis) if single else basis
             basis = basis if shared is None else Shared(basis, shared)
 
-            def of_phi(phi: Any) -> tuple[Array, Array]:
+            def of_phi(phi: Phi) -> tuple[Array, Array]:
                 if method == "soft":
                     return losses.soft(loss_problem, basis, phi, fresh)
                 return losses.hard(problem, loss_problem, basis, phi, points, fresh, solver)
@@ -359,7 +376,13 @@ def make_step(
 
     # The problems are arguments: points that they hold would be constants of the program otherwise.
     @eqx.filter_jit
-    def step(state: Any, problems: Any, phis: Any, key: Any, number: Any) -> tuple[Any, _Report]:
+    def step(
+        state: PyTree,
+        problems: tuple[Problem, Problem | None],
+        phis: Phi,
+        key: PRNGKeyArray,
+        number: Array,
+    ) -> tuple[Any, _Report]:
         arrays, static = eqx.partition((state, problems, phis, key, number), eqx.is_array)
         of_arrays = lambda arrays: advance(*eqx.combine(arrays, static))
         outputs = "state", _Report("loss", "finite", PHI, PHI, PHI)
@@ -370,7 +393,7 @@ def make_step(
     )
 
 
-def _pick(phis: Any, key: PRNGKeyArray, batch: int, mesh: Mesh | None) -> Any:
+def _pick(phis: Phi, key: PRNGKeyArray, batch: int, mesh: Mesh | None) -> Any:
     """Different φ of those given."""
     count = jax.tree.leaves(phis)[0].shape[0]
     chosen = share(jr.choice(key, count, (batch,), replace=False), mesh)
@@ -417,7 +440,9 @@ class _Clock:
         self.origin += seconds
 
 
-def _observe(metrics: Metrics | None, basis: Any, number: int, history: History, clock: _Clock) -> None:
+def _observe(
+    metrics: Metrics | None, basis: BasisLike, number: int, history: History, clock: _Clock
+) -> None:
     assert metrics is not None
     before = clock()
     row = _metrics(metrics(basis))
@@ -425,7 +450,7 @@ def _observe(metrics: Metrics | None, basis: Any, number: int, history: History,
     clock.skip(clock() - before)
 
 
-def _metrics(metrics: Any) -> dict[str, float]:
+def _metrics(metrics: object) -> dict[str, float]:
     if not isinstance(metrics, Mapping) or any(np.ndim(value) for value in metrics.values()):
         raise TypeError(
             f'fit: `metrics` must return numbers by name, {{"error": 0.1}}; found {found(metrics)}.'
@@ -433,10 +458,10 @@ def _metrics(metrics: Any) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items()}
 
 
-def _failure(number: int, report: _Report, basis: Any, history: History) -> TrainingError:
+def _failure(number: int, report: _Report, basis: BasisLike, history: History) -> TrainingError:
     what = "gradient" if np.isfinite(report.loss) else "loss"
-    found, losses, phis = gathered((report.codes, report.losses, report.phi))
-    codes, bad = np.asarray(found), ~np.isfinite(losses)
+    each_code, losses, phis = gathered((report.codes, report.losses, report.phi))
+    codes, bad = np.asarray(each_code), ~np.isfinite(losses)
     failed = [Status(int(code)).failed for code in codes]
     index = int(np.argmax(bad if bad.any() else failed))
     status = Status(int(codes[index]))

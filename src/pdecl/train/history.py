@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..support.figures import BLUE, curve, drawing, frame, log_scale, new_figure, place_of_zero, save
-from ..support.files import replacing
+from ..support.files import write_text
 from ..support.summary import Summarised, Summary
 
 
@@ -69,14 +69,13 @@ class History(Summarised):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes JSON."""
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(self.as_dict()))
+        write_text(path, json.dumps(self.as_dict()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "History":
         """Reads what `save` wrote."""
         try:
-            return cls.from_dict(json.loads(Path(path).read_text()))
+            return cls.from_dict(json.loads(Path(path).read_text("utf-8")))
         except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
             raise ValueError(f"{path} is not a training history, or was cut short: {error}") from error
 

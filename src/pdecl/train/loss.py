@@ -4,20 +4,20 @@ hard   ω is the layer's solution on the points it was given; the loss is taken 
 soft   ω is what the network predicts (`basis.weights(phi)`, or ones); the same loss, all points
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..basis import basis as bases
+from ..basis.basis import BasisLike
 from ..layer.implicit import constant
 from ..layer.layer import weights_of
 from ..layer.solvers import GaussNewton
-from ..layer.system import System, build
+from ..layer.system import build
 from ..state.points import Points
 from ..state.problem import Problem
 from ..state.rules import Gauss, Grid
 from ..support.status import Status
+from ..support.types import Phi
 
 METHODS, MEANS = ("hard", "soft"), ("log", "mean")
 
@@ -27,8 +27,8 @@ Sets = tuple[Points, ...]
 def hard(
     problem: Problem,
     loss_problem: Problem,
-    basis: Any,
-    phi: Any,
+    basis: BasisLike,
+    phi: Phi,
     points: Sets,
     fresh: Sets,
     solver: GaussNewton,
@@ -39,14 +39,14 @@ def hard(
     if has_envelope(problem, loss_problem):
         # ω minimises the energy that is the loss, so the loss does not change with ω.
         system = build(problem, constant(basis), phi, points, materialise=solver.linear.direct)
-        found = weights_of(system, solver)
-        return residual_loss(loss_problem, basis, phi, fresh, constant(found.weights)), found.code
-    found = weights_of(build(problem, basis, phi, points, materialise=solver.linear.direct), solver)
-    return residual_loss(loss_problem, basis, phi, fresh, found.weights), found.code
+        outcome = weights_of(system, solver)
+        return residual_loss(loss_problem, basis, phi, fresh, constant(outcome.weights)), outcome.code
+    outcome = weights_of(build(problem, basis, phi, points, materialise=solver.linear.direct), solver)
+    return residual_loss(loss_problem, basis, phi, fresh, outcome.weights), outcome.code
 
 
 def soft(
-    loss_problem: Problem, basis: Any, phi: Any, fresh: Sets
+    loss_problem: Problem, basis: BasisLike, phi: Phi, fresh: Sets
 ) -> tuple[Float[Array, ""], Int[Array, ""]]:
     """What the conditions leave with the weights that the network itself predicts."""
     basis = bases.specialise(basis, phi)
@@ -56,10 +56,11 @@ def soft(
 
 
 def residual_loss(
-    loss_problem: Problem, basis: Any, phi: Any, points: Sets, weights: Float[Array, " N"]
+    loss_problem: Problem, basis: BasisLike, phi: Phi, points: Sets, weights: Float[Array, " N"]
 ) -> Float[Array, ""]:
     """Half the weighted mean squares of all rows, and the energies."""
-    return _total(build(loss_problem, basis, phi, points, materialise=False), weights)
+    system = build(loss_problem, basis, phi, points, materialise=False)
+    return system.objective(weights) + 0.5 * jnp.sum(system.rows(weights, "Enforce") ** 2)
 
 
 def has_envelope(problem: Problem, loss_problem: Problem) -> bool:
@@ -67,10 +68,6 @@ def has_envelope(problem: Problem, loss_problem: Problem) -> bool:
     fixed = lambda on: isinstance(on, Points) or isinstance(getattr(on, "rule", None), Gauss | Grid)
     alone = all(condition.kind == "Energy" for condition in problem.conditions)
     return loss_problem is problem and alone and all(map(fixed, problem.sets()))
-
-
-def _total(system: System, weights: Float[Array, " N"]) -> Float[Array, ""]:
-    return system.objective(weights) + 0.5 * jnp.sum(system.rows(weights, "Enforce") ** 2)
 
 
 def mean_over_phi(losses: Float[Array, " batch"], mean: str, energy: bool) -> Float[Array, ""]:

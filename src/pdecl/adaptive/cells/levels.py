@@ -68,6 +68,7 @@ class Levels:
 
     def _next_level(self) -> None:
         space = self._space()
+        self.effort.allow(space.size)
         start = np.zeros((space.places.count, space.own))
         if self.space is not None and not self.reading.linear:
             start = _carried(self.space, self.Z, space)

@@ -47,6 +47,7 @@ class Marches(Levels):
 
     def _next_level(self) -> None:
         space: Any = self._space()
+        self.effort.allow(space.size)
         goal = max(_LOCAL * self.tolerance, self._coarse)
         scale = {} if self.seen is None else self.scale
         march = March(space, goal, self.effort, scale, self.first)

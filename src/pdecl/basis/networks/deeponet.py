@@ -10,12 +10,21 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
-from ..basis import Basis
+from ...support.types import Phi
+from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder, Standard
-from .features import Features, Scaled, count
-from .layers import dense, dense_layers, functions, name_of, require_counts, require_parts, stack
+from .features import Features, Scaled, feature_count
+from .layers import (
+    Pickled,
+    dense,
+    dense_layers,
+    functions,
+    name_of,
+    require_counts,
+    require_parts,
+    stack,
+)
 from .mlp import MLP, by_unknown
-from .pickling import Pickled
 
 
 class DeepONet(Summarised, Basis):
@@ -31,6 +40,7 @@ class DeepONet(Summarised, Basis):
 
     trunk: MLP
     branch: Encoder
+    count = forwarded("count", "trunk")
 
     def __init__(
         self,
@@ -65,14 +75,10 @@ class DeepONet(Summarised, Basis):
         ]
         return Summary(functions("DeepONet", trunk.layers[-1].out_features, trunk.unknowns), rows)
 
-    @property
-    def count(self) -> int | None:
-        return self.trunk.count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.trunk(x)
 
-    def weights(self, phi: Any) -> Any:
+    def weights(self, phi: Phi) -> Any:
         return by_unknown(self.branch(phi), self.trunk.unknowns)
 
 
@@ -112,7 +118,10 @@ class GatedDeepONet(Summarised, Pickled, Basis):
         require_counts(size=size, width=width, depth=depth)
         self.unknowns, self.activation = problem.unknowns, activation
         self.features, self.standard = features or Scaled(problem.domain), Standard(problem)
-        coordinates, numbers = count(self.features, len(problem.domain.names)), self.standard.mean.size
+        coordinates, numbers = (
+            feature_count(self.features, len(problem.domain.names)),
+            self.standard.mean.size,
+        )
         keys = list(jr.split(key, 2 * depth + 4))
         of_phi = lambda key: dense(numbers, width, numbers**-0.5, 0.0, key)
         of_point = lambda key: dense(coordinates, width, frequency, frequency, key)
@@ -136,27 +145,23 @@ class GatedDeepONet(Summarised, Pickled, Basis):
     def count(self) -> int | None:
         return len(self.trunk[-1].weight) // len(self.unknowns)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Met":
+    def at(self, phi: Phi) -> "Met":
         phi = self.standard(phi)
         return Met(self, self.activation(self.code_phi(phi)), self.activation(self.branch[0](phi)))
 
 
-class Met(Basis):
+class Met(Wrapper):
     """A gated DeepONet that has read one φ: its code, and the branch's first layer."""
 
-    network: GatedDeepONet
+    inner: GatedDeepONet
     code: Float[Array, " width"]
     first: Float[Array, " width"]
 
-    @property
-    def count(self) -> int | None:
-        return self.network.count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        net, point = self.network, self.network.features(x)
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        net, point = self.inner, self.inner.features(x)
         here = net.activation(net.code_point(point))
         gate = lambda z: (1 - z) * self.code + z * here
 

@@ -1,7 +1,5 @@
 """Dense layers that read φ, whatever pytree it is, brought to mean zero and deviation one."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +7,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
+from ...support.types import Phi
 from .layers import stack
 
 _SAMPLES = 256  # parameters that the distribution's mean and deviation are estimated from
@@ -31,7 +30,7 @@ class Standard(eqx.Module):
         varies = deviation > 1e-6 * jnp.max(deviation)
         self.scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
 
-    def __call__(self, phi: Any) -> Float[Array, " m"]:
+    def __call__(self, phi: Phi) -> Float[Array, " m"]:
         mean, scale = jax.lax.stop_gradient((self.mean, self.scale))
         return (flatten(phi).astype(mean.dtype) - mean) * scale
 
@@ -56,14 +55,14 @@ class Encoder(eqx.Module):
         widths = [self.standard.mean.size, *[width] * depth, outputs]
         self.layers = stack(widths, list(jr.split(key, depth + 1)), gain)
 
-    def __call__(self, phi: Any) -> Float[Array, " outputs"]:
+    def __call__(self, phi: Phi) -> Float[Array, " outputs"]:
         h = self.standard(phi)
         for layer in self.layers[:-1]:
             h = jnp.tanh(layer(h))
         return self.layers[-1](h)
 
 
-def flatten(phi: Any) -> Float[Array, " m"]:
+def flatten(phi: Phi) -> Float[Array, " m"]:
     """All numbers of φ, one after the other."""
     leaves = [jnp.ravel(leaf) for leaf in jax.tree.leaves(phi)]
     if not leaves:

@@ -16,13 +16,13 @@ from ...state.shapes.moving import MovingDomain
 from ...state.shapes.smooth import Sides, require_told_apart, smooth_distance, wanted_sides
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
-from ..basis import Basis, as_basis, require_basis, specialise
-from .layers import inner, name_of
-from .pickling import Pickled
+from ...support.types import Phi
+from ..basis import Wrapper, require_basis, specialise
+from .layers import Pickled, inner, name_of
 from .wrappers import Shifted, times
 
 
-class ExactBoundary(Summarised, Pickled, Basis):
+class ExactBoundary(Summarised, Pickled, Wrapper):
     """u = g + s Σ ω_i f_i, s a smooth distance that is zero on parts of a shape's boundary: u has the
     values given there, whatever the weights are.
 
@@ -36,7 +36,6 @@ class ExactBoundary(Summarised, Pickled, Basis):
     surfaces from files have none.
     """
 
-    inner: Any
     given: tuple[tuple[ShapeRegion, Any], ...] = eqx.field(static=True)
 
     def __init__(self, inner: Any, *given: tuple[ShapeRegion, Any]):
@@ -56,14 +55,7 @@ class ExactBoundary(Summarised, Pickled, Basis):
         rows = [(f"exact on {on}", name_of(value)) for on, value in self.given]
         return Summary("ExactBoundary", [*rows, ("basis", inner(self.inner))])
 
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
-
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         domain = self.given[0][0].box
         whole = tuple(part for on, _ in self.given for part in _parts(on))
         factor = _Distance(domain, _sides(domain, whole), phi)
@@ -92,7 +84,7 @@ class _Between(eqx.Module):
     distances: list[_Distance]
     values: list[Callable[[Any, Any], Any]]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         s = jnp.stack([distance(x) for distance in self.distances])
         n = len(self.distances)
         others = jnp.stack([jnp.prod(s[np.arange(n) != i]) for i in range(n)])

@@ -68,7 +68,7 @@ class Periodic(eqx.Module):
         return jnp.concatenate(parts)
 
 
-def count(features: Features, dim: int) -> int:
+def feature_count(features: Features, dim: int) -> int:
     """How many features there are at a point; checks what the function returns."""
     if not callable(features) or isinstance(features, type):
         raise TypeError(

@@ -25,7 +25,8 @@ class FieldFeatures(eqx.Module):
     lengths: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, problem: Problem, slopes: bool = False):
-        drawn = problem.sample(jr.key(0), _SAMPLES)
+        with jax.ensure_compile_time_eval():  # also where only the network's shapes are asked for
+            drawn = problem.sample(jr.key(0), _SAMPLES)
         shape = getattr(drawn, "shape", None)
         if shape is None or len(shape) != 3 or len(problem.domain.names) != 2:
             raise ValueError(
@@ -33,14 +34,15 @@ class FieldFeatures(eqx.Module):
                 f"pass `features`. Found {len(problem.domain.names)} coordinates and φ of "
                 f"{jax.tree.map(lambda leaf: leaf.shape[1:], drawn)}."
             )
-        self.positive = bool(jnp.all(drawn > 0))
+        with jax.ensure_compile_time_eval():
+            self.positive = bool(jnp.all(drawn > 0))
         self.lengths = tuple(high - low for low, high in problem.domain.bounds)
         drawn = jnp.log(drawn) if self.positive else drawn
         self.mean, self.scale, self.slope_scale = jnp.mean(drawn), _inverse(jnp.std(drawn)), None
         if slopes:
             fields = (drawn - self.mean) * self.scale
-            found = jax.vmap(lambda field: potential_slopes(field, self.lengths))(fields)
-            self.slope_scale = _inverse(jnp.std(found))
+            sampled = jax.vmap(lambda field: potential_slopes(field, self.lengths))(fields)
+            self.slope_scale = _inverse(jnp.std(sampled))
 
     def __call__(self, phi: Float[Array, "n m"]) -> Float[Array, "n m k"]:
         field = self._field(phi)

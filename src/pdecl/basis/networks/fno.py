@@ -7,13 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
+from ...support.types import Phi
 from .field import FieldFeatures
-from .layers import dense, name_of, require_counts, require_parts, warn_if_dependent
-from .pickling import Pickled
+from .layers import Pickled, dense, name_of, require_counts, require_parts, warn_if_dependent
 from .spectral import Full, Separable
 
 
@@ -65,7 +66,7 @@ class FNO(Summarised, Pickled, eqx.Module):
         slopes: bool = False,
         features: Callable[[Any], Float[Array, "n m k"]] | None = None,
         activation: Callable[[Array], Array] = jax.nn.gelu,
-        dtype: Any = jnp.float32,
+        dtype: DTypeLike = jnp.float32,
         key: PRNGKeyArray,
     ):
         require_parts("FNO", problem, key, activation)
@@ -103,7 +104,7 @@ class FNO(Summarised, Pickled, eqx.Module):
     def count(self) -> int:
         return len(self.last.weight)
 
-    def __call__(self, phi: Any) -> Float[Array, "n m size"]:
+    def __call__(self, phi: Phi) -> Float[Array, "n m size"]:
         # Products of 19-bit numbers, which a GPU may use, make functions too rough to differentiate.
         with jax.default_matmul_precision("highest"):
             h = pointwise(self.lift, self.features(phi).astype(self.lift.weight.dtype))

@@ -1,5 +1,7 @@
 """What the networks share: dense layers with chosen scales, checks of sizes, words for summaries."""
 
+import functools
+import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +18,7 @@ from ...state.problem import require_problem
 from ...state.rules import require_count
 from ...support.mistakes import ask, found, require_key
 from ...support.summary import Summarised, Summary
+from ..basis import BasisLike
 
 _KINKED = (jax.nn.relu, jax.nn.relu6, jax.nn.leaky_relu)
 
@@ -43,7 +46,7 @@ def stack(
 
 
 def require_parts(
-    network: str, problem: Any, key: Any, activation: Any = jnp.tanh, frequency: Any = 1.0
+    network: str, problem: object, key: object, activation: Any = jnp.tanh, frequency: Any = 1.0
 ) -> None:
     """What the networks are made of, looked at before anything is drawn."""
     require_problem(problem, network)
@@ -92,17 +95,48 @@ def functions(kind: str, outputs: Any, unknowns: tuple[str, ...]) -> str:
     return f"{kind}: {outputs // len(unknowns):,} functions{each}"
 
 
-def dense_layers(layers: Sequence[eqx.nn.Linear], activation: Any = None) -> str:
+def dense_layers(layers: Sequence[eqx.nn.Linear], activation: object = None) -> str:
     """Their widths, "2 → 64 → 64", and what is between them."""
     widths = [layers[0].in_features, *(layer.out_features for layer in layers)]
     between = "" if activation is None else f", {name_of(activation)}"
     return " → ".join(map(str, widths)) + between
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     return getattr(function, "__name__", None) or str(function)
 
 
-def inner(basis: Any) -> Summary | str:
+def inner(basis: BasisLike) -> Summary | str:
     """A basis within another, in a summary."""
     return basis.summary() if isinstance(basis, Summarised) else found(basis)
+
+
+class Pickled:
+    """A module whose fields may be functions of JAX: those go by the name they are imported under."""
+
+    def __reduce__(self) -> Any:
+        fields = {name: _named(value) for name, value in vars(self).items()}
+        return _restored, (type(self), fields)
+
+
+class _Name(tuple[str, str]):
+    """Where a function is imported from."""
+
+
+def _named(value: object) -> Any:
+    place: Any = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    return _Name(place) if all(place) and _imported(*place) is value else value
+
+
+def _imported(module: str, name: str) -> Any:
+    try:
+        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    except (AttributeError, ImportError):
+        return None
+
+
+def _restored(cls: type, fields: dict[str, Any]) -> Any:
+    module: Any = object.__new__(cls)
+    for name, value in fields.items():
+        vars(module)[name] = _imported(*value) if isinstance(value, _Name) else value
+    return module

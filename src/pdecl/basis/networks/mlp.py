@@ -10,9 +10,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
+from ...support.types import Phi
 from ..basis import Basis
-from .features import Features, Scaled, count
+from .features import Features, Scaled, feature_count
 from .layers import (
+    Pickled,
     dense,
     dense_layers,
     functions,
@@ -22,7 +24,6 @@ from .layers import (
     stack,
     warn_if_dependent,
 )
-from .pickling import Pickled
 
 
 class MLP(Summarised, Pickled, Basis):
@@ -66,7 +67,7 @@ class MLP(Summarised, Pickled, Basis):
         self.unknowns, self.activation = problem.unknowns, activation
         self.features = features or Scaled(problem.domain)
         widths = [*[width] * depth, size * len(problem.unknowns)]
-        inputs = count(self.features, len(problem.domain.names))
+        inputs = feature_count(self.features, len(problem.domain.names))
         first, *others = jr.split(key, depth + 1)
         self.layers = (
             dense(inputs, width, frequency, frequency, first),
@@ -86,7 +87,7 @@ class MLP(Summarised, Pickled, Basis):
     def count(self) -> int | None:
         return len(self.layers[-1].weight) // len(self.unknowns)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         h = self.features(x)
         for layer in self.layers[:-1]:
             h = self.activation(layer(h))

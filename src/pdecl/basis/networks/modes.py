@@ -11,7 +11,8 @@ from numpy.polynomial import legendre
 from ...state.jet import Axes
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary
-from ..basis import Basis
+from ...support.types import Phi
+from ..basis import Basis, in_chunks
 
 _AT_ONCE = 256  # points
 
@@ -53,19 +54,19 @@ class Modes(Summarised, Basis):
         pieces = " × ".join(f"{e} pieces of degree {q - 1}" for e, q in self.pieces)
         return Summary("POD modes", [("functions", self.count), ("polynomials", pieces)])
 
-    def contract(self, weights: Any, phi: Any) -> "Modes":
+    def contract(self, weights: Any, phi: Phi) -> "Modes":
         shares = weights if isinstance(weights, dict) else dict.fromkeys(self.coefficients, weights)
         combined = {u: (c @ shares[u])[..., None] for u, c in self.coefficients.items()}
         return Modes(self.breaks, combined)
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return jax.tree.map(lambda values: values[0], self.jets(x[None], phi, {()})[()])
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         at = lambda x: {axes: self._at(x, axes) for axes in wanted}
-        found = jax.lax.map(at, coords, batch_size=_AT_ONCE)
+        at_points = in_chunks(at, coords, _AT_ONCE)
         alone = len(self.coefficients) == 1
-        return {axes: next(iter(out.values())) if alone else out for axes, out in found.items()}
+        return {axes: next(iter(out.values())) if alone else out for axes, out in at_points.items()}
 
     def _at(self, x: Float[Array, " d"], axes: Axes) -> dict[str, Float[Array, " N"]]:
         place, polynomials = [], []

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...state.problem import Problem
 from ...support.summary import Summarised, Summary, parameters
-from ..basis import Basis
+from ...support.types import Phi
+from ..basis import Basis, Wrapper, forwarded
 from .encoder import Encoder
 from .features import Features
 from .layers import dense, dense_layers, functions, name_of, require_counts, require_parts
@@ -35,6 +36,7 @@ class Modulated(Summarised, Basis):
     network: MLP
     encoder: Encoder
     modulation: eqx.nn.Linear
+    count = forwarded("count", "network")
 
     def __init__(
         self,
@@ -69,32 +71,24 @@ class Modulated(Summarised, Basis):
         ]
         return Summary(functions("Modulated", network.layers[-1].out_features, network.unknowns), rows)
 
-    @property
-    def count(self) -> int | None:
-        return self.network.count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.at(phi)(x, phi)
 
-    def at(self, phi: Any) -> "Coded":
+    def at(self, phi: Phi) -> "Coded":
         width, depth = self.network.layers[-1].in_features, len(self.network.layers) - 1
         scales, shifts = self.modulation(self.encoder(phi)).reshape(2, depth, width)
         return Coded(self.network, 1 + scales, shifts)
 
 
-class Coded(Basis):
+class Coded(Wrapper):
     """A modulated network for one φ."""
 
-    network: MLP
+    inner: MLP
     scales: Float[Array, "depth width"]
     shifts: Float[Array, "depth width"]
 
-    @property
-    def count(self) -> int | None:
-        return self.network.count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        network = self.network
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
+        network = self.inner
         h = network.features(x)
         for layer, scale, shift in zip(network.layers[:-1], self.scales, self.shifts, strict=True):
             h = network.activation(layer(h) * scale + shift)

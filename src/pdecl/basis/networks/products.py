@@ -1,7 +1,5 @@
 """Functions on a grid as products: a few channels that a network makes of φ, times polynomials."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +8,7 @@ from jaxtyping import Array, Float
 from ...state.rules import require_count
 from ...support.mistakes import found
 from ...support.summary import Summarised, Summary
+from ...support.types import Phi
 from .field import FieldFeatures
 from .fno import FNO
 from .layers import inner
@@ -56,13 +55,15 @@ class Products(Summarised, eqx.Module):
     def count(self) -> int:
         return self.channels.count * (self.degree + 1) * (self.degree + 2) // 2
 
-    def __call__(self, phi: Any) -> Float[Array, "n m size"]:
-        made, features = self.channels(phi), self.channels.features
+    def __call__(self, phi: Phi) -> Float[Array, "n m size"]:
+        values, features = self.channels(phi), self.channels.features
         assert isinstance(features, FieldFeatures)
-        made = made.at[..., 0].add(1).at[..., 1:3].add(features.slopes(phi).astype(made.dtype))
-        along_x, along_y = (jnp.asarray(a, made.dtype) for a in factors(made.shape[:-1], self.degree))
-        products = made[..., :, None] * along_x[:, None, None] * along_y[None, :, None]
-        return products.reshape(*made.shape[:-1], -1)
+        values = values.at[..., 0].add(1).at[..., 1:3].add(features.slopes(phi).astype(values.dtype))
+        along_x, along_y = (
+            jnp.asarray(a, values.dtype) for a in factors(values.shape[:-1], self.degree)
+        )
+        products = values[..., :, None] * along_x[:, None, None] * along_y[None, :, None]
+        return products.reshape(*values.shape[:-1], -1)
 
 
 def factors(

@@ -6,12 +6,11 @@ products of matrices, with the same period and so the same waves on every grid. 
 are kept apart, for weights in real arrays.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 _FADE = 1.5
@@ -99,7 +98,7 @@ def _resolved(orders: np.ndarray, n: int, padding: float) -> np.ndarray:
     return orders[np.abs(orders) < (1 + padding) * (n - 1) / 2]
 
 
-def _waves(orders: np.ndarray, n: int, padding: float, dtype: Any) -> tuple[Array, Array, Array]:
+def _waves(orders: np.ndarray, n: int, padding: float, dtype: DTypeLike) -> tuple[Array, Array, Array]:
     """Cosines and sines of the waves at n nodes, (n, k), and each node's share in a mean."""
     angles = 2 * np.pi * np.linspace(0, 1, n)[:, None] * orders / (1 + padding)
     share = np.full(n, 1 / ((n - 1) * (1 + padding)))

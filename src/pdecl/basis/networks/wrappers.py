@@ -11,33 +11,20 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ...state.domain import Region
 from ...state.jet import Axes
 from ...state.points import Point
 from ...support.mistakes import ask, found, require_arguments
 from ...support.summary import Summarised, Summary
-from ..basis import Basis, as_basis, require_basis, specialise
+from ...support.types import Phi
+from ..basis import Basis, Wrapper, as_basis, forwarded, require_basis, specialise
 from ..grid import subsample
 from .features import require_dimension
-from .layers import inner, name_of
-from .pickling import Pickled
+from .layers import Pickled, inner, name_of
 
 Factor = Callable[[Array], Array]  # of a point
-
-
-class Wrapper(Basis):
-    """A basis made of another, with as many functions."""
-
-    inner: Any
-
-    @property
-    def count(self) -> int | None:
-        return as_basis(self.inner).count
-
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
-        return self.at(phi)(x, phi)
 
 
 class Mollified(Summarised, Wrapper):
@@ -56,7 +43,7 @@ class Mollified(Summarised, Wrapper):
     def summary(self) -> Summary:
         return Summary("Mollified", [("zero on", str(self.on)), ("basis", inner(self.inner))])
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         return times(specialise(self.inner, phi), Vanishing(self.on))
 
 
@@ -92,7 +79,7 @@ class ExactInitial(Summarised, Pickled, Wrapper):
         ]
         return Summary("ExactInitial", rows)
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         inner = times(specialise(self.inner, phi), Vanishing(self.on, self.rate))
         return Shifted(inner, AtPoint(self.on.box.names, self.value))
 
@@ -109,7 +96,7 @@ class Thinned(Summarised, Wrapper):
     def summary(self) -> Summary:
         return Summary(f"Thinned: {self.nodes} nodes a side", [("basis", inner(self.inner))])
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         return specialise(self.inner, subsample(phi, self.nodes))
 
 
@@ -127,23 +114,17 @@ class InSingle(Summarised, Wrapper):
     def summary(self) -> Summary:
         return Summary("InSingle: evaluated in float32", [("basis", inner(self.inner))])
 
-    def at(self, phi: Any) -> Any:
+    def at(self, phi: Phi) -> Any:
         return as_single(specialise(_single(self.inner), _single(phi)))
 
 
 class Single(Wrapper):
     """A basis of points whose parameters are in float32 already."""
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    weights, offset = forwarded("weights"), forwarded("offset")
+
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.inner(_single(x), _single(phi))
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
-
-    @property
-    def offset(self) -> Any:
-        return self.inner.offset
 
 
 def as_single(basis: Basis) -> Basis:
@@ -151,7 +132,7 @@ def as_single(basis: Basis) -> Basis:
     return Single(basis) if basis.pointwise and basis.contract is None else basis
 
 
-def _single(tree: Any) -> Any:
+def _single(tree: PyTree) -> Any:
     return jax.tree.map(lambda x: x.astype(jnp.float32) if eqx.is_inexact_array(x) else x, tree)
 
 
@@ -160,11 +141,12 @@ class Beside(Basis):
 
     learned: Any
     further: Any
+    offset = forwarded("offset", "learned")
 
-    def at(self, phi: Any) -> "Beside":
+    def at(self, phi: Phi) -> "Beside":
         return Beside(specialise(self.learned, phi), specialise(self.further, phi))
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         pair = self.learned(x, phi), self.further(x, phi)
         return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), *pair)
 
@@ -172,10 +154,6 @@ class Beside(Basis):
     def count(self) -> int | None:
         one, other = as_basis(self.learned).count, as_basis(self.further).count
         return None if one is None or other is None else one + other
-
-    @property
-    def offset(self) -> Any:
-        return as_basis(self.learned).offset
 
 
 class Vanishing(eqx.Module):
@@ -200,7 +178,7 @@ class AtPoint(Pickled, eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     value: Callable[[Any, Any], Any]
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         point = Point(self.names, x, {}, {})
         return ask("ExactInitial: `value`", self.value, point, phi, phi=phi)
 
@@ -209,24 +187,22 @@ class Times(Wrapper):
     """A basis of points multiplied by a factor."""
 
     factor: Factor
+    weights = forwarded("weights")
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return _product(self.factor, self.inner, x, phi)
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
 
 
 class Shifted(Wrapper):
     """A basis with a fixed function beside it."""
 
     value: Callable[[Any, Any], Any]
+    pointwise, weights, contract = map(forwarded, ("pointwise", "weights", "contract"))
 
-    def __call__(self, x: Float[Array, " d"], phi: Any = None) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi = None) -> Any:
         return self.inner(x, phi)
 
-    def offset(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def offset(self, x: Float[Array, " d"], phi: Phi) -> Any:
         value = self.value(x, phi)
         if self.inner.offset is None:
             return value
@@ -235,20 +211,8 @@ class Shifted(Wrapper):
     def times(self, factor: Factor) -> "Shifted":
         return Shifted(times(self.inner, factor), Product(self.value, factor))
 
-    def jets(self, coords: Float[Array, "n d"], phi: Any, wanted: set[Axes]) -> dict[Axes, Any]:
+    def jets(self, coords: Float[Array, "n d"], phi: Phi, wanted: set[Axes]) -> dict[Axes, Any]:
         return self.inner.jets(coords, phi, wanted)
-
-    @property
-    def pointwise(self) -> bool:
-        return self.inner.pointwise
-
-    @property
-    def weights(self) -> Any:
-        return self.inner.weights
-
-    @property
-    def contract(self) -> Any:
-        return self.inner.contract
 
 
 class Product(eqx.Module):
@@ -257,11 +221,11 @@ class Product(eqx.Module):
     inner: Callable[[Any, Any], Any]
     factor: Factor
 
-    def __call__(self, x: Float[Array, " d"], phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         return _product(self.factor, self.inner, x, phi)
 
 
-def _product(factor: Factor, inner: Callable[[Any, Any], Any], x: Array, phi: Any) -> Any:
+def _product(factor: Factor, inner: Callable[[Any, Any], Any], x: Array, phi: Phi) -> Any:
     here = factor(x)
     return jax.tree.map(lambda values: here.astype(values.dtype) * values, inner(x, phi))
 
@@ -280,7 +244,7 @@ def times(basis: Basis, factor: Factor) -> Basis:
     return Times(basis, factor)
 
 
-def _require_faces(wrapper: str, on: Any) -> None:
+def _require_faces(wrapper: str, on: object) -> None:
     if not isinstance(on, Region) or on.sides == ((),):
         raise TypeError(f"{wrapper}: `on` must be faces of a box, such as box.faces() or box.face(t=0).")
     if on.sides[0] and isinstance(on.sides[0][0], str):

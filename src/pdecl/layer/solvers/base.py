@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..gram import Operator
 from ..implicit import constant
@@ -36,7 +36,7 @@ class LinearSolver(eqx.Module):
         """What can be done before f is known: the factorisation."""
 
     @abc.abstractmethod
-    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: PyTree, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         """x and what it took."""
 
     def __check_init__(self) -> None:
@@ -84,7 +84,7 @@ def unrefined(solver: LinearSolver) -> LinearSolver:
 
 
 def settle(
-    solver: LinearSolver, prepared: Any, gram: Operator, f: Array, left: Callable[[Array], Array]
+    solver: LinearSolver, prepared: PyTree, gram: Operator, f: Array, left: Callable[[Array], Array]
 ) -> tuple[Array, Effort]:
     """The x at which `left`, which is f − H x, is zero.
 
@@ -100,7 +100,7 @@ def settle(
 
 
 def inverse_of(
-    solver: LinearSolver, gram: Operator, prepared: Any
+    solver: LinearSolver, gram: Operator, prepared: PyTree
 ) -> Callable[[Array], tuple[Array, Effort]]:
     """f ↦ H⁻¹f with derivatives by f and by everything H is made of; one factorisation for all."""
     held = constant(gram)

@@ -12,13 +12,13 @@ from ..batching import one_by_one
 from ..gram import Gram, lower_product, transposed, written_out
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from . import triangular
 from .base import DirectSolver, Effort, LinearSolver, combine_efforts, exact
 
 
 def constrained(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """Augmented-Lagrangian iterations on [H + CᵀC, Cᵀ; C, −regularisation].
 
@@ -29,7 +29,7 @@ def constrained(
     C = model.C
     inverse = _soft_inverse(solver, model.gram(ridge).plus(C), C, refined=False)
 
-    def improve(_: Any, so_far: tuple[Array, Array, Array, Effort]) -> Any:
+    def improve(_: object, so_far: tuple[Array, Array, Array, Effort]) -> Any:
         p, multipliers, violation, total = so_far
         # CᵀC is in H₁, so it must be in the gradient too.
         slope = model.slope(p) + ridge * (start + p) + transposed(C, multipliers + violation)
@@ -78,7 +78,7 @@ def _soft_inverse(
         x, y = split(z)
         return jnp.concatenate([gram.mv(x) + transposed(C, y), C.mv(x) - soft * y])
 
-    def solve_joined(_: Any, rhs: Array) -> tuple[Array, Effort]:
+    def solve_joined(_: object, rhs: Array) -> tuple[Array, Effort]:
         z, effort = solve(*split(rhs))
         return jnp.concatenate(z), effort
 
@@ -120,7 +120,7 @@ def schur(
 
 
 def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperator) -> Callable:
-    """(f, g) ↦ (x, y) by products alone: the equality rows as heavy least squares, and two rounds of
+    """(f, g) ↦ (x, y) by products alone: the equality rows as heavy least squares, and two iterations of
     the method of multipliers, which need no Schur complement."""
     weight = 1e3
     heavy = gram.plus(
@@ -130,7 +130,7 @@ def _multipliers(solver: LinearSolver, gram: Gram, rows: lx.AbstractLinearOperat
 
     def solve(f: Array, g: Array) -> tuple[tuple[Array, Array], Effort]:
 
-        def improve(_: Any, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
+        def improve(_: object, so_far: tuple[Array, Array, Effort]) -> tuple[Array, Array, Effort]:
             y, total = so_far[1:]
             x, effort = solver.apply(prepared, heavy, f + transposed(rows, weight * g - y))
             return x, y + weight * (rows.mv(x) - g), combine_efforts(total, effort)

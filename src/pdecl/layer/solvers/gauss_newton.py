@@ -1,5 +1,6 @@
 """Gauss–Newton with Levenberg–Marquardt damping, for rows that are not affine in u."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..batching import anywhere
 from ..gram import transposed
 from ..implicit import symmetric_solve
-from ..system import Model, System, linearise
+from ..system import QuadraticModel, System, linearise
 from .base import LinearSolver, unrefined
 from .direct import Cholesky
 from .equalities import kkt_inverse
@@ -72,9 +73,9 @@ def search(
     start: Float[Array, " N"],
     solver: GaussNewton,
     *,
-    free_start: Any = False,
+    free_start: Bool[Array, ""] | bool = False,
     roughly: tuple[Bool[Array, ""], GaussNewton] | None = None,
-    idle: Any = False,
+    idle: Bool[Array, ""] | bool = False,
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Int[Array, ""], Bool[Array, ""]]:
     """ω, multipliers, steps taken, and whether the stopping rule was met. Not differentiable.
 
@@ -111,10 +112,11 @@ def search(
 
     def advance(state: _State) -> _State:
         model = linearise(system, state.weights)
-        step, multipliers = _step(model, ridge, state, linear)
+        inverse = preconditioner(model, ridge, state.damping, linear)
+        step, multipliers = _step(model, ridge, state, inverse)
 
         def improved(step: Array, multipliers: Array) -> tuple[Array, Array]:
-            better, balance = _newton_step(system, model, ridge, state, multipliers, linear, curved)
+            better, balance = _newton_step(system, model, ridge, state, multipliers, inverse, curved)
             penalty = jnp.maximum(state.penalty, 2 * jnp.linalg.norm(balance))
             serves = merit(state.weights + better, penalty) < merit(state.weights + step, penalty)
             return jnp.where(serves, better, step), jnp.where(serves, balance, multipliers)
@@ -193,7 +195,12 @@ def stationarity(
     return jax.grad(lagrangian, argnums=(0, 1))(*z)
 
 
-def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear: LinearSolver) -> Any:
+def preconditioner(
+    model: QuadraticModel,
+    ridge: Float[Array, " N"],
+    damping: Float[Array, ""] | float,
+    linear: LinearSolver,
+) -> Any:
     """An approximate inverse of the second derivative of the Lagrangian, from first derivatives of
     the rows: `(f, g) ↦ (p, multipliers)`."""
     columns = _columns(model, ridge)
@@ -212,14 +219,13 @@ def preconditioner(model: Model, ridge: Float[Array, " N"], damping: Any, linear
     return lambda f, g: (linear.apply(prepared, hessian, f / columns)[0] / columns, g)
 
 
-def _columns(model: Model, ridge: Array) -> Float[Array, " N"]:
+def _columns(model: QuadraticModel, ridge: Array) -> Float[Array, " N"]:
     return jnp.sqrt(model.gram(ridge, with_equalities=True).diagonal())
 
 
-def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tuple[Array, Array]:
+def _step(model: QuadraticModel, ridge: Array, state: _State, inverse: Callable) -> tuple[Array, Array]:
     """The step and the new multipliers."""
     slope = model.slope() + ridge * state.weights
-    inverse = preconditioner(model, ridge, state.damping, linear)
     if model.C is None:
         return inverse(-slope, model.c)
     p, change = inverse(-slope - transposed(model.C, state.multipliers), -model.c)
@@ -228,11 +234,11 @@ def _step(model: Model, ridge: Array, state: _State, linear: LinearSolver) -> tu
 
 def _newton_step(
     system: System,
-    model: Model,
+    model: QuadraticModel,
     ridge: Array,
     state: _State,
     multipliers: Array,
-    linear: LinearSolver,
+    inverse: Callable,
     curved: bool,
 ) -> tuple[Array, Array]:
     """The same with the exact second derivative of the Lagrangian, for the multipliers of that step.
@@ -242,7 +248,6 @@ def _newton_step(
     """
     at = state.weights, multipliers
     damping = state.damping * _columns(model, ridge) ** 2
-    inverse = preconditioner(model, ridge, state.damping, linear)
 
     def product(p: Array, change: Array) -> tuple[Array, Array]:
         f, g = jax.jvp(lambda z: stationarity(system, ridge, z), (at,), ((p, change),))[1]
@@ -257,7 +262,7 @@ def _newton_step(
     return p + bend, multipliers + change
 
 
-def _fall(model: Model, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
+def _fall(model: QuadraticModel, ridge: Array, weights: Array, step: Array, multipliers: Array) -> Array:
     """How far the quadratic model falls along a step."""
     slope = model.slope() + ridge * weights
     if model.C is not None:

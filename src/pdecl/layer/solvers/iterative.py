@@ -6,13 +6,12 @@ wrong sign.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..batching import singly
 from ..gram import Operator
@@ -40,7 +39,7 @@ class IterativeSolver(LinearSolver):
 class CG(IterativeSolver):
     """Conjugate gradients on H x = f."""
 
-    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: PyTree, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.CG(self.rtol, self.atol + self.rtol, max_steps=self.max_steps)
         return _solve(_positive(gram.mv, f), f, solver)
 
@@ -51,7 +50,7 @@ class GMRES(IterativeSolver):
 
     restart: int = 100
 
-    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: PyTree, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         solver = lx.GMRES(
             self.rtol,
             self.atol + self.rtol,
@@ -62,7 +61,7 @@ class GMRES(IterativeSolver):
         product = eqx.filter_closure_convert(gram.mv, f)
         arrays, rest = eqx.partition(product, eqx.is_array)
 
-        def solve(arrays: Any, f: Array) -> tuple[Array, Effort]:
+        def solve(arrays: PyTree, f: Array) -> tuple[Array, Effort]:
             return _solve(_positive(eqx.combine(arrays, rest), f), f, solver)
 
         return singly(solve)(arrays, f)
@@ -71,7 +70,7 @@ class GMRES(IterativeSolver):
 class LSMR(IterativeSolver):
     """LSMR on the rows, which keeps their condition number: first Sᵀz = f, then S x = z."""
 
-    def apply(self, prepared: Any, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
+    def apply(self, prepared: PyTree, gram: Operator, f: Float[Array, " N"]) -> tuple[Array, Effort]:
         # The ridge rows make S injective, so that Sᵀz = f has a solution for any f.
         rows = gram.root()
         solver = lx.LSMR(self.rtol, self.atol, max_steps=self.max_steps, conlim=1e16)
@@ -90,6 +89,6 @@ def _solve(
 ) -> tuple[Array, Effort]:
     # For a right-hand side of norm one, so that absolute tolerances mean the same for all of them.
     norm = jnp.linalg.norm(f)
-    found = lx.linear_solve(operator, f / jnp.where(norm > 0, norm, 1.0), solver, throw=False)
-    converged = (found.result == lx.RESULTS.successful) | (norm == 0)
-    return norm * found.value, Effort(found.stats["num_steps"], converged)
+    solution = lx.linear_solve(operator, f / jnp.where(norm > 0, norm, 1.0), solver, throw=False)
+    converged = (solution.result == lx.RESULTS.successful) | (norm == 0)
+    return norm * solution.value, Effort(solution.stats["num_steps"], converged)

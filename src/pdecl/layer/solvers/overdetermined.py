@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +11,14 @@ from ..batching import anywhere
 from ..gram import Gram, transposed
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from .base import DirectSolver, Effort, exact, smallest_eigenvalue
 from .equalities import schur
+from .triangular import Triangular
 
 
 def overdetermined(
-    model: Model, ridge: Array, start: Array, solver: DirectSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: DirectSolver
 ) -> tuple[Array, Array, Effort]:
     """The least violation y, then the rest, with a weight ε.
 
@@ -69,7 +69,7 @@ def overdetermined(
     return p, jax.lax.cond(short, lambda: violation / weight, balance), exact()
 
 
-def _sees_everything(solver: DirectSolver, prepared: Any, norms: Array, ridge: Array) -> Array:
+def _sees_everything(solver: DirectSolver, prepared: Triangular, norms: Array, ridge: Array) -> Array:
     """Whether H, its columns divided by norms, is far from singular."""
     inverse = lambda f: norms * solver.once(prepared, norms * f)
     far = jnp.maximum(1e2 * precision_of(ridge.dtype).regularisation, 1e4 * jnp.max(ridge / norms**2))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..implicit import constant
-from ..system import Model
+from ..system import QuadraticModel
 from .base import DirectSolver, Effort, LinearSolver, settle
 from .equalities import constrained
 from .overdetermined import overdetermined
@@ -20,7 +20,7 @@ from .wide import wide_enforce, wide_fit
 
 
 def minimise(
-    model: Model, ridge: Float[Array, " N"], start: Float[Array, " N"], solver: LinearSolver
+    model: QuadraticModel, ridge: Float[Array, " N"], start: Float[Array, " N"], solver: LinearSolver
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Effort]:
     """The step p, the multipliers of the equality rows, and the effort of the linear solves.
 
@@ -35,7 +35,7 @@ def minimise(
         return wide_enforce(model, ridge, start, solver)
     if not energies and n == 0 and model.C is not None:
         # More equality rows than functions and nothing else to ask: the least violation is a fit.
-        as_fit = Model(model.C, model.c, None, None, model.g, None, model.r)
+        as_fit = QuadraticModel(model.C, model.c, None, None, model.g, None, model.r)
         p, _, effort = _unconstrained(as_fit, ridge, start, solver)
         return p, model.C.mv(p) + model.c, effort
     if model.C is None:
@@ -46,7 +46,7 @@ def minimise(
 
 
 def _unconstrained(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     at_zero = -(model.slope() + ridge * start)
     minus_gradient = lambda p: -(model.slope(p) + ridge * (start + p))

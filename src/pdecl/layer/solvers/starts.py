@@ -20,9 +20,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ...state.affine import is_affine
-from ...state.condition import local, located
+from ...state.condition import located
 from ..residual import relative_residuals
-from ..system import Model, System
+from ..system import QuadraticModel, System
 from .gauss_newton import GaussNewton, search
 
 # How many steps a share below one may take, and how well it is solved.
@@ -46,7 +46,7 @@ class _Path(eqx.Module):
 def reach(
     system: System,
     ridge: Float[Array, " N"],
-    at_zero: Model,
+    at_zero: QuadraticModel,
     initial: Float[Array, " N"] | None,
     solver: GaussNewton,
 ) -> tuple[Float[Array, " N"], Float[Array, " m"], Int[Array, ""], Bool[Array, ""]]:
@@ -125,16 +125,16 @@ def misfit(system: System, weights: Float[Array, " N"]) -> Float[Array, ""]:
         if problem.is_interior(problem.places[i])
         for entry in reads
     }
-    found = relative_residuals(system, weights)
+    relative = relative_residuals(system, weights)
     sized = [
-        found[name]
+        relative[name]
         for name, reads in zip(problem.names(), entries, strict=True)
-        if name in found and {(entry.unknown, entry.axes) for entry in reads} <= known
+        if name in relative and {(entry.unknown, entry.axes) for entry in reads} <= known
     ]
     return jnp.max(jnp.stack([jnp.zeros((), weights.dtype), *sized]))
 
 
-def _first_start(at_zero: Model, ridge: Float[Array, " N"]) -> Float[Array, " N"]:
+def _first_start(at_zero: QuadraticModel, ridge: Float[Array, " N"]) -> Float[Array, " N"]:
     """ω = 0; where no row changes with ω there although something is left, an ω of size one."""
     slope = at_zero.slope()
     if at_zero.C is not None:
@@ -155,7 +155,7 @@ class _Softened(System):
         straight = self.straight[index]
         if straight is None:
             return System.per_point(self, index, transform)
-        equation, where = _equation(self, index), located(_set(self, index))
+        equation, where = self.equation(index), located(self.points(index))
 
         def at_point(
             z: dict, left: Array, slopes: Array, v: Float[Array, " k"]
@@ -181,7 +181,7 @@ def _softening(system: System) -> Callable[[Array], System] | None:
 
 def _straight(system: System, index: int) -> tuple[Float[Array, "n rows"], Float[Array, "n rows k"]]:
     """r(0), and ∂r/∂v(0) by the entries in which the equation is affine by itself; else zero."""
-    zero = jnp.zeros((len(_set(system, index)), len(system.plan.entries[index])), system.dtype)
+    zero = jnp.zeros((len(system.points(index)), len(system.plan.entries[index])), system.dtype)
     left, slopes = system.per_point(index)(zero), system.per_point(index, jax.jacfwd)(zero)
     # What is not a number at zero (the slope of a root of u) is nothing to start from.
     return jnp.nan_to_num(left), jnp.nan_to_num(slopes) * jnp.asarray(
@@ -191,8 +191,8 @@ def _straight(system: System, index: int) -> tuple[Float[Array, "n rows"], Float
 
 def _own_affine(system: System, index: int) -> tuple[bool, ...]:
     """For each entry that a condition reads, whether the condition is affine in it, all others fixed."""
-    equation = _equation(system, index)
-    where = jax.tree.map(lambda a: a[0], located(_set(system, index)))
+    equation = system.equation(index)
+    where = jax.tree.map(lambda a: a[0], located(system.points(index)))
 
     def judged(k: int) -> bool:
         answer: list[bool] = []
@@ -207,13 +207,3 @@ def _own_affine(system: System, index: int) -> tuple[bool, ...]:
         return answer[0]
 
     return tuple(judged(k) for k in range(len(system.plan.entries[index])))
-
-
-def _equation(system: System, index: int) -> Callable[[dict, Any], Float[Array, " rows"]]:
-    condition, entries = system.problem.conditions[index], system.plan.entries[index]
-    rows = local(condition, system.problem.unknowns, system.problem.domain.names)
-    return lambda where, v: rows(dict(zip(entries, v, strict=True)), where, system.phi)
-
-
-def _set(system: System, index: int) -> Any:
-    return system.sets[system.problem.places[index]]

@@ -1,7 +1,6 @@
 """Fewer rows than functions: the shortest ω, from a system with as many unknowns as rows (the dual)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +9,12 @@ from jaxtyping import Array, Float
 from ..gram import Dual, scale_columns, transposed
 from ..implicit import constant
 from ..precision import precision_of
-from ..system import Model
+from ..system import QuadraticModel
 from .base import Effort, LinearSolver, combine_efforts, exact, inverse_of, settle, unrefined
 
 
 def wide_fit(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """ω = P Aᵀ y with P = 1/ridge and (A P Aᵀ + 1) y = A·start − r: the same minimum, n unknowns.
 
@@ -33,7 +32,7 @@ def wide_fit(
 
 
 def wide_enforce(
-    model: Model, ridge: Array, start: Array, solver: LinearSolver
+    model: QuadraticModel, ridge: Array, start: Array, solver: LinearSolver
 ) -> tuple[Array, Array, Effort]:
     """The ω of least norm (in the ridge's norm) that satisfies C ω = C·start − c."""
     assert model.C is not None
@@ -52,7 +51,7 @@ def _by_iterations(gram: Dual, target: Array, solver: LinearSolver) -> tuple[Arr
     target = target - _out_of_reach(inverse_of(solver, gram, prepared), gram, target)
     inverse = inverse_of(unrefined(solver), gram, prepared)  # each iteration corrects the one before
 
-    def improve(_: Any, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
+    def improve(_: object, so_far: tuple[Array, Effort]) -> tuple[Array, Effort]:
         y, total = so_far
         step, effort = inverse(target - gram.rows.mv(transposed(gram.rows, y)))
         return y + step, combine_efforts(total, effort)

@@ -39,7 +39,7 @@ from jaxtyping import Array, Float
 
 from ...error.record import ErrorBound, assemble
 from ...error.sampling import CELL_COARSE, CELL_FINE, by_cell, lobatto, on_mesh
-from ...family.fourier import irfft, rfft
+from ...family.arrays import irfft, rfft
 from ...layer.lapack import eigh
 from ...layer.solution import Solution, jit
 from ...state.jet import Axes

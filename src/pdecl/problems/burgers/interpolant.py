@@ -3,8 +3,7 @@
 import numpy as np
 from jaxtyping import Complex, Float
 
-from ...family.arrays import AnyArray, namespace
-from ...family.fourier import rfft
+from ...family.arrays import AnyArray, namespace, rfft
 
 
 def coefficients(u0: Float[AnyArray, "*batch n"]) -> Complex[AnyArray, "*batch modes"]:

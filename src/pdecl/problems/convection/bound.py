@@ -34,12 +34,11 @@ def convection_bound(solution: Solution, cells: int = 24) -> ErrorBound:
     """The bound for a batch, by the nested rules on `cells` cells along x and t."""
     rule = lobatto(cells)
     mesh = on_mesh(solution, (rule.nodes, rule.nodes), {(), (0,), (1,)})
-    fine, coarse = (
-        jax.vmap(lambda beta, v, v_x, v_t, f=f: _one(beta, v, v_x, v_t, rule, f))(
-            solution.phi, mesh[()], mesh[0,], mesh[1,]
-        )
-        for f in (True, False)
+    one = lambda *values: jax.vmap(lambda *weights: _one(*values, rule, *weights))(
+        np.stack([rule.fine, rule.coarse]), np.stack([CELL_FINE, CELL_COARSE])
     )
+    both = jax.vmap(one)(solution.phi, mesh[()], mesh[0,], mesh[1,])
+    fine, coarse = (jax.tree.map(lambda found, k=k: found[:, k], both) for k in (0, 1))
     missed = jnp.abs(fine["bound"] - coarse["bound"])
     parts = {name: fine[name] for name in ("initial", "inflow", "residual")}
     return assemble(fine["bound"] + missed, fine["size"], parts | {"quadrature": missed}, NORM)
@@ -51,11 +50,11 @@ def _one(
     v_x: Float[Array, "x t"],
     v_t: Float[Array, "x t"],
     rule: Lobatto,
-    fine: bool,
+    weights: Float[Array, " nodes"],
+    in_cell: Float[Array, " nodes_of_a_cell"],
 ) -> dict[str, Float[Array, ""]]:
     nodes, ends = rule.nodes, np.arange(rule.cells + 1) / rule.cells
-    weights = rule.fine if fine else rule.coarse
-    cell = (CELL_FINE if fine else CELL_COARSE) / rule.cells
+    cell = in_cell / rule.cells
     here = speed(beta, jnp.asarray(nodes))
     # T at the ends of the cells, and the integrals of squares up to there.
     up_to = lambda f: _sums(by_cell(f / here) @ cell)
@@ -77,14 +76,14 @@ def _one(
             "residual": jnp.where(ends[:-1] < end - 1e-9, seen, 0.0).sum(),
         }
 
-    found = jax.vmap(within)(jnp.asarray(ends[:-1]), jnp.asarray(ends[1:]))
-    total = jnp.sqrt(found["initial"] + found["inflow"]) + found["residual"]
+    at_times = jax.vmap(within)(jnp.asarray(ends[:-1]), jnp.asarray(ends[1:]))
+    total = jnp.sqrt(at_times["initial"] + at_times["inflow"]) + at_times["residual"]
     over_time = lambda squares: jnp.sqrt(jnp.mean(squares))
     return {
         "bound": over_time(total**2),
-        "initial": over_time(found["initial"]),
-        "inflow": over_time(found["inflow"]),
-        "residual": over_time(found["residual"] ** 2),
+        "initial": over_time(at_times["initial"]),
+        "inflow": over_time(at_times["inflow"]),
+        "residual": over_time(at_times["residual"] ** 2),
         "size": jnp.sqrt((weights / here) @ v**2 @ weights),
     }
 

@@ -1,12 +1,11 @@
 """Functions that are carried along characteristics."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...support.types import Phi
 from .reference import arrival_times, hermite
 from .spline import slopes
 
@@ -42,7 +41,7 @@ class Carried(eqx.Module):
         bends = slopes(beta)
         return _CarriedBy(self.cells, beta, bends, arrival_times(beta, bends))
 
-    def __call__(self, x: Float[Array, " 2"], phi: Any) -> Float[Array, " N"]:
+    def __call__(self, x: Float[Array, " 2"], phi: Phi) -> Float[Array, " N"]:
         return self.at(phi)(x, phi)
 
 
@@ -52,7 +51,7 @@ class _CarriedBy(eqx.Module):
     slopes: Float[Array, " sensors"]
     arrival: Float[Array, " sensors"]
 
-    def __call__(self, x: Float[Array, " 2"], phi: Any) -> Float[Array, " N"]:
+    def __call__(self, x: Float[Array, " 2"], phi: Phi) -> Float[Array, " N"]:
         s = self._travel(x[0]) - x[1]
         knots = np.arange(-1, self.cells + 2)
         started = s * _spline(s / self.arrival[-1] * self.cells - knots)

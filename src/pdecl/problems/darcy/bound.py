@@ -25,8 +25,7 @@ from jaxtyping import Array, Float
 from ...error.record import ErrorBound, assemble
 from ...error.sampling import on_mesh
 from ...layer.solution import Solution, jit
-from .grid import face_coefficients, flux_balance
-from .poisson import poisson
+from .grid import face_coefficients, flux_balance, poisson
 
 NORM = "energy norm of the five-point scheme on the grid of nu"
 
@@ -36,10 +35,10 @@ def darcy_bound(solution: Solution) -> ErrorBound:
     """The bound for a batch of ν on one grid; v is looked at in the nodes."""
     nodes = np.linspace(0.0, 1.0, solution.phi.shape[-1])
     values = on_mesh(solution, (nodes, nodes), {()})[()]
-    found = jax.vmap(_one)(solution.phi, values)
-    upper, lower = found["residual"] + found["walls"], found["lower"] - found["walls"]
-    parts = {name: found[name] for name in ("residual", "walls")}
-    return assemble(upper, found["size"], parts, NORM, lower)
+    norms = jax.vmap(_one)(solution.phi, values)
+    upper, lower = norms["residual"] + norms["walls"], norms["lower"] - norms["walls"]
+    parts = {name: norms[name] for name in ("residual", "walls")}
+    return assemble(upper, norms["size"], parts, NORM, lower)
 
 
 def _one(nu: Float[Array, "n n"], v: Float[Array, "n n"]) -> dict[str, Float[Array, ""]]:

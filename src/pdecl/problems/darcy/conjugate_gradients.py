@@ -16,8 +16,7 @@ from ...error.record import assemble
 from ...layer.solution import Solution
 from ...support.status import Status
 from .bound import NORM, differences, energy_norm
-from .grid import face_coefficients, flux_balance
-from .poisson import poisson, ratio
+from .grid import face_coefficients, flux_balance, poisson, ratio
 
 # The most steps; and after this many without a smaller bound rounding is all that is left.
 STEPS, PATIENCE = 500, 20
@@ -35,14 +34,16 @@ class _State(NamedTuple):
     since: Int[Array, ""]
 
 
-def by_conjugate_gradients(one: Solution, tolerance: float) -> Solution:
+def by_conjugate_gradients(solution: Solution, tolerance: float) -> Solution:
     """A batch of one, given at the nodes, with its values improved until the bound holds."""
-    nodes = one.phi.shape[-1]
-    start = jnp.nan_to_num(one.weights[0].reshape(nodes, nodes), posinf=0.0, neginf=0.0)
-    u, steps = _until(jnp.asarray(one.phi[0]), start, jnp.asarray(tolerance), STEPS, PATIENCE)
+    nodes = solution.phi.shape[-1]
+    start = jnp.nan_to_num(solution.weights[0].reshape(nodes, nodes), posinf=0.0, neginf=0.0)
+    u, steps = _until(jnp.asarray(solution.phi[0]), start, jnp.asarray(tolerance), STEPS, PATIENCE)
     parts = lambda s: (s.weights, s.iterations, s.code)
-    code = jnp.full_like(one.code, int(Status.SOLVED))
-    found = eqx.tree_at(parts, one, (u.reshape(1, -1), jnp.full_like(one.iterations, steps), code))
+    code = jnp.full_like(solution.code, int(Status.SOLVED))
+    found = eqx.tree_at(
+        parts, solution, (u.reshape(1, -1), jnp.full_like(solution.iterations, steps), code)
+    )
     return eqx.tree_at(lambda s: s.residual, found, found.residual_at(found.points))
 
 

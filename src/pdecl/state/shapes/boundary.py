@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...support.mistakes import ask
-from .patches import Patch, ShapeError, kronecker
+from ..rules import kronecker
+from .patches import Patch, ShapeError
 from .strata import apportion
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Boundary:
     def pool(self, count: int, names: Sequence[str] = ()) -> Pool:
         """Points on the parts of these names (all if there are none)."""
         wanted = [i for i, own in enumerate(self.names) if not names or set(names) & set(own)]
-        sizes = self._sizes if self.shape.dim == 2 else self._sizes_by_points
+        sizes = self.shape._cached("sizes", self._measured)
         shares = np.maximum(sizes[wanted], sizes[wanted].sum() / (4 * len(wanted)))
         numbers = apportion(shares, max(count, len(wanted)))
         make = _on_curve if self.shape.dim == 2 else self._on_patch
@@ -70,15 +71,9 @@ class Boundary:
             parts.append((x, normal, weights, share / sizes[i] * even, np.full(len(x), i), order))
         return Pool(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    @property
-    def _sizes(self) -> np.ndarray:
-        return np.asarray([_length(piece) for piece in self.pieces])
-
-    @property
-    def _sizes_by_points(self) -> np.ndarray:
-        return self.shape._cached("sizes", self._measured)
-
     def _measured(self) -> np.ndarray:
+        if self.shape.dim == 2:
+            return np.asarray([_length(piece) for piece in self.pieces])
         return np.asarray([self._on_patch(piece, 4000)[2].sum() for piece in self.pieces])
 
     def _on_patch(self, piece: Piece, count: int) -> tuple:
@@ -104,7 +99,7 @@ class Boundary:
     def _cells(self, piece: Piece, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Midpoints of squares of the patch's parameters, smaller where others cut it."""
         side, s = 1 / 8, (np.stack(np.meshgrid(*[np.arange(8)] * 2), -1).reshape(-1, 2) + 0.5) / 8
-        found, quarters = [], np.stack(np.meshgrid([-0.25, 0.25], [-0.25, 0.25]), -1).reshape(-1, 2)
+        squares, quarters = [], np.stack(np.meshgrid([-0.25, 0.25], [-0.25, 0.25]), -1).reshape(-1, 2)
         for _ in range(12):
             fine = side**2 * count <= 1
             cut = np.zeros(len(s), bool)
@@ -113,11 +108,11 @@ class Boundary:
             if fine and not 0 < np.sum(cut) <= 6000:
                 break
             split = cut if fine else np.ones(len(s), bool)
-            found.append((s[~split], np.full(np.sum(~split), side**2)))
+            squares.append((s[~split], np.full(np.sum(~split), side**2)))
             s = (s[split][:, None, :] + side * quarters).reshape(-1, 2)
             side = side / 2
-        found.append((s, np.full(len(s), side**2)))
-        return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+        squares.append((s, np.full(len(s), side**2)))
+        return np.concatenate([a for a, _ in squares]), np.concatenate([b for _, b in squares])
 
     def corners(self) -> tuple[np.ndarray, np.ndarray]:
         """Where pieces of plane curves meet at an angle, and the angle of the inside."""

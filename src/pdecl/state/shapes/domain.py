@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray
 
 from ...support.mistakes import found
+from ...support.types import Phi
 from ..domain import Box, Region
 from ..points import Points
-from ..rules import LowDiscrepancy, Uniform
+from ..rules import LowDiscrepancy, Uniform, kronecker
 from .boundary import Pool
 from .inside import centres
-from .patches import kronecker, space
+from .patches import Coords, space
 from .shape import Shape
 from .strata import Strata, strata
 
@@ -66,7 +67,7 @@ class Domain(Box):
         object.__setattr__(self, "within", dict(inside or {}))
 
     # By its shape, which compares by identity; a box compares by bounds alone.
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return type(other) is Domain and self._identity() == other._identity()
 
     def __hash__(self) -> int:
@@ -132,11 +133,11 @@ class Domain(Box):
         between = (given >= low - slack) & (given <= high + slack)
         return ~(near & np.all(between[:, dim:], axis=1))
 
-    def covers(self, coords: Float[Array, "n d"], phi: Any) -> Bool[Array, " n"]:
+    def covers(self, coords: Float[Array, "n d"], phi: Phi) -> Bool[Array, " n"]:
         shape = self._shape_of(phi)
         return jnp.asarray(shape.distance(coords[:, : shape.dim])) <= 1e-6 * self.shape.size
 
-    def _shape_of(self, phi: Any) -> Shape:
+    def _shape_of(self, phi: Phi) -> Shape:
         return self.shape
 
     def _require_interval(self, name: str, what: str) -> None:
@@ -193,12 +194,15 @@ class ShapeRegion(Region):
     def _at_ends(self) -> bool:
         return bool(self.sides[0]) and not isinstance(self.sides[0][0], str)
 
-    def _placed(self, key: Any, rule: Any, end: tuple[int, int] | None) -> Points:
+    def _placed(
+        self, key: PRNGKeyArray | None, rule: Uniform | LowDiscrepancy, end: tuple[int, int] | None
+    ) -> Points:
         pool, groups = self._pool(rule.count, end)
         picked: Any
         if isinstance(rule, Uniform):
             if key is None:
-                rule.place(key, 1)
+                rule.place(key, 1)  # which says what is missing
+            assert key is not None
             ends = np.cumsum(pool.weights)
             picked = jnp.searchsorted(
                 jnp.asarray(ends), ends[-1] * jr.uniform(key, (rule.count,), float)
@@ -220,7 +224,9 @@ class ShapeRegion(Region):
         take = lambda values: space(picked).asarray(values)[picked]
         return self._points(take(pool.coords), take(pool.normals), weights, end)
 
-    def _points(self, coords: Any, normals: Any, weights: Any, end: tuple[int, int] | None) -> Points:
+    def _points(
+        self, coords: Coords, normals: Coords, weights: ArrayLike, end: tuple[int, int] | None
+    ) -> Points:
         partners, data = {}, self.known(coords)
         if self.sides != ((),):
             data["normal"] = normals
@@ -232,7 +238,7 @@ class ShapeRegion(Region):
             partners["opposite"] = space(coords).where(here, self.box.bounds[end[0]][1], coords)
         return Points(coords, weights=weights, partners=partners, **data)
 
-    def known(self, coords: Any) -> dict[str, Any]:
+    def known(self, coords: Coords) -> dict[str, Any]:
         """Which shapes inside of the domain points are in, as data of theirs."""
         box, dim = self.box, self.box.shape.dim
         return {

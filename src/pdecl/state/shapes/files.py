@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from ...support.mistakes import found
-from .patches import Patch, ShapeError, kronecker, simplices, space
+from ..rules import kronecker
+from .patches import Patch, ShapeError, simplices, space
 from .primitives import segment_distance
 from .shape import Primitive
 

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..rules import kronecker
 from .boundary import Pool, measure_by_divergence
-from .patches import ShapeError, kronecker
+from .patches import ShapeError
 from .strata import Strata
 
 if TYPE_CHECKING:
@@ -47,19 +48,19 @@ def _cells(
     corner = np.stack(np.meshgrid(*map(np.arange, number), indexing="ij"), -1).reshape(-1, dim)
     middles = low + (corner + 0.5) * side
     halves = np.stack(np.meshgrid(*[[-0.25, 0.25]] * dim, indexing="ij"), -1).reshape(-1, dim)
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     volume = None
     for level in range(40):
         distance = np.asarray(shape.distance(middles))
         radius = np.linalg.norm(side) / 2
         cut, full = np.abs(distance) < radius, distance <= -radius
-        inside = sum(w.sum() for _, w, _ in found) + np.prod(side) * (full.sum() + cut.sum() / 2)
+        inside = sum(w.sum() for _, w, _ in levels) + np.prod(side) * (full.sum() + cut.sum() / 2)
         volume = inside if volume is None or inside > 0 else volume
         fine = np.prod(side) <= inside / count
         more = np.sum(cut) * 2**dim <= _CUT * dim
         keep = full if not (fine and not more) else distance <= 0
         if fine:
-            found.append(_with(middles[keep], np.prod(side), distance[keep]))
+            levels.append(_with(middles[keep], np.prod(side), distance[keep]))
             if not more:
                 break
             middles = middles[cut]
@@ -69,7 +70,7 @@ def _cells(
             break
         middles = (middles[:, None, :] + halves * side).reshape(-1, dim)
         side = side / 2
-    parts = [np.concatenate(part) for part in zip(*found, strict=True)]
+    parts = [np.concatenate(part) for part in zip(*levels, strict=True)]
     return parts[0], parts[1], parts[2]
 
 

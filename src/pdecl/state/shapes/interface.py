@@ -5,8 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ...support.mistakes import found
+from ...support.types import Phi
 from ..condition import Fit
 from .domain import Domain
 from .shape import Shape
@@ -28,11 +30,11 @@ def interface(
         u = u if unknown is None else getattr(u, unknown)
         return u.at("within"), u.at("beyond")
 
-    def value(u: Any, z: Any, phi: Any) -> Any:
+    def value(u: Any, z: Any, phi: Phi) -> Any:
         one, other = both(u)
         return one() - other()
 
-    def flux(u: Any, z: Any, phi: Any) -> Any:
+    def flux(u: Any, z: Any, phi: Phi) -> Any:
         one, other = both(u)
         a, b = (at(z, phi) if callable(at) else at for at in (within, beyond))
         return sum(z.normal[i] * (a * one.d(x) - b * other.d(x)) for i, x in enumerate(names))
@@ -57,7 +59,7 @@ class Split(eqx.Module):
                 f"Split: `shape` must be a shape of pdecl.shapes; found {found(self.shape)}."
             )
 
-    def __call__(self, x: Any, phi: Any) -> Any:
+    def __call__(self, x: Float[Array, " d"], phi: Phi) -> Any:
         values = self.basis(x, phi)
         within = self.shape.distance(x[None, : self.shape.dim])[0] < 0
         return jnp.concatenate([jnp.where(within, values, 0.0), jnp.where(within, 0.0, values)])

@@ -1,7 +1,8 @@
 """The zero level of a function as segments or triangles."""
 
+from collections.abc import Callable
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,26 +34,28 @@ def level_set(shape: "Signed") -> np.ndarray:
             "or intersect with a Cuboid."
         )
     values = np.where(values == 0, 1e-12 * shape.size, values)
-    found = [_cut(*_simplices(grid, values, order)) for order in permutations(range(dim))]
-    corners = np.concatenate(found)
-    corners = onto_level(shape, corners.reshape(-1, dim), np.min((high - low) / number))[0].reshape(
-        corners.shape
-    )
+    cells = simplices_of(values.shape)
+    corners = facets_of(grid.reshape(-1, dim)[cells], values.ravel()[cells])
+    moved, _ = onto_level(shape.distance, corners.reshape(-1, dim), np.min((high - low) / number))
+    corners = moved.reshape(corners.shape)
     return _outward(shape, corners[_sizes(corners) > 1e-9 * np.max(_sizes(corners))])
 
 
-def _simplices(grid: np.ndarray, values: np.ndarray, order: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """In each cell the simplex whose path from the lowest to the highest corner takes axes in order."""
-    dim, at = grid.shape[-1], [np.zeros(grid.shape[-1], int)]
-    for axis in order:
-        at.append(at[-1] + np.eye(dim, dtype=int)[axis])
-    part = [tuple(slice(i, n - 1 + i) for i, n in zip(a, values.shape, strict=True)) for a in at]
-    points = np.stack([grid[p].reshape(-1, dim) for p in part], axis=1)
-    return points, np.stack([values[p].ravel() for p in part], axis=1)
+def simplices_of(counts: tuple[int, ...]) -> np.ndarray:
+    """Numbers of the corners (m, d + 1) of the simplices that the cells of a grid are cut into: one for
+    each path along edges from a cell's lowest corner to its highest."""
+    dim, index, simplices = len(counts), np.arange(np.prod(counts)).reshape(counts), []
+    for order in permutations(range(dim)):
+        at = [np.zeros(dim, int)]
+        for axis in order:
+            at.append(at[-1] + np.eye(dim, dtype=int)[axis])
+        parts = [tuple(slice(i, n - 1 + i) for i, n in zip(a, counts, strict=True)) for a in at]
+        simplices.append(np.stack([index[part].ravel() for part in parts], axis=1))
+    return np.concatenate(simplices)
 
 
-def _cut(points: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What the zero level of linear functions leaves in simplices."""
+def facets_of(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The zero level of functions that are linear in simplices: segments or triangles (m, d, d)."""
     order = np.argsort(values, axis=1)
     values = np.take_along_axis(values, order, 1)
     points = np.take_along_axis(points, order[..., None], 1)
@@ -62,28 +65,24 @@ def _cut(points: np.ndarray, values: np.ndarray) -> np.ndarray:
         a, b = values[rows, i, None], values[rows, j, None]
         return points[rows, i] + (a / (a - b)) * (points[rows, j] - points[rows, i])
 
-    found = []
+    facets = []
     for count in range(1, dim + 1):
         rows = np.flatnonzero(below == count)
         ends = [between(rows, i, j) for i in range(count) for j in range(count, dim + 1)]
         picks = [tuple(range(dim))] if len(ends) == dim else [(0, 1, 2), (1, 3, 2)]
-        found += [np.stack([ends[i] for i in pick], axis=1) for pick in picks]
-    return np.concatenate(found)
+        facets += [np.stack([ends[i] for i in pick], axis=1) for pick in picks]
+    return np.concatenate(facets)
 
 
-def onto_level(shape: "Signed", x: np.ndarray, cell: float) -> tuple[np.ndarray, np.ndarray]:
+def onto_level(
+    distance: Callable[[np.ndarray], Any], x: np.ndarray, cell: float, steps: int = 3
+) -> tuple[np.ndarray, np.ndarray]:
     """Points moved by Newton steps along the gradient, none longer than a cell, and the gradient."""
-    step = 1e-5 * cell
-    for _ in range(3):
-        value = np.asarray(shape.distance(x))
-        slope = np.stack(
-            [
-                (np.asarray(shape.distance(x + e)) - np.asarray(shape.distance(x - e))) / (2 * step)
-                for e in step * np.eye(shape.dim)
-            ],
-            axis=1,
-        )
-        move = (value / np.maximum(np.sum(slope**2, axis=1), 1e-12))[:, None] * slope
+    step, at = 1e-5 * cell, lambda x: np.asarray(distance(x))
+    for _ in range(steps):
+        ways = step * np.eye(x.shape[1])
+        slope = np.stack([(at(x + e) - at(x - e)) / (2 * step) for e in ways], axis=1)
+        move = (at(x) / np.maximum(np.sum(slope**2, axis=1), 1e-12))[:, None] * slope
         move *= np.minimum(1, cell / np.maximum(np.linalg.norm(move, axis=1), 1e-300))[:, None]
         x = x - move
     return x, slope

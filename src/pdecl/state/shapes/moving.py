@@ -14,12 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import ArrayLike, Bool, Float, PRNGKeyArray
 
 from ...support.mistakes import ask, found
+from ...support.types import Phi
 from ..points import Points, is_concrete
 from .domain import Domain, ShapeRegion
-from .patches import ShapeError
+from .patches import Coords, ShapeError
 from .shape import Shape
 
 _CONTROLS = {2: 160, 3: 400}  # boundary points that points inside follow
@@ -67,9 +68,10 @@ class MovingDomain(Domain):
                 "polygons can."
             )
 
-    def __eq__(self, other: Any) -> bool:
-        same = type(other) is MovingDomain and self.of == other.of
-        return same and self._identity() == other._identity()
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not MovingDomain:
+            return False
+        return self.of == other.of and self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return hash((self.of, self.names, self.bounds, self.shape))
@@ -91,22 +93,22 @@ class MovingDomain(Domain):
         slack = 1e-6 * (high - low)
         return ~np.all((given >= low - slack) & (given <= high + slack), axis=1)
 
-    def _shape_of(self, phi: Any) -> Shape:
+    def _shape_of(self, phi: Phi) -> Shape:
         return self.of(phi)
 
-    def at(self, phi: Any) -> Domain:
+    def at(self, phi: Phi) -> Domain:
         """The domain of one φ."""
         shape, _, misfit = _moved(self, phi)
         self._require_fit(misfit)
         return Domain(shape, self.names[: shape.dim], None, **dict(self.ranges()[shape.dim :]))
 
-    def placed(self, sets: Sequence[Points], phi: Any) -> tuple[Points, ...]:
+    def placed(self, sets: Sequence[Points], phi: Phi) -> tuple[Points, ...]:
         """Points of the reference shape carried to that of φ."""
         if not any("leaf" in points.data for points in sets):
             return tuple(sets)
         return tuple(self._placed(points, phi) if "leaf" in points.data else points for points in sets)
 
-    def _placed(self, points: Points, phi: Any) -> Points:
+    def _placed(self, points: Points, phi: Phi) -> Points:
         dim, data = self.shape.dim, {k: v for k, v in points.data.items() if k != "leaf"}
         y, F, misfit = _carry(self, phi, points.coords[:, :dim], points.data["leaf"])
         fits = self._require_fit(misfit)
@@ -127,7 +129,7 @@ class MovingDomain(Domain):
         weights = jnp.where(fits & ~folds, points.weights * grown, jnp.nan)
         return _with(points, jnp.concatenate([y, points.coords[:, dim:]], axis=1), weights, data)
 
-    def _require_fit(self, misfit: Any) -> Any:
+    def _require_fit(self, misfit: ArrayLike) -> Any:
         """Whether boundary points that are carried along end on the boundary."""
         fits = jnp.max(misfit) < 1e-6 * self.shape.size
         if is_concrete(fits) and not bool(fits):
@@ -168,12 +170,12 @@ class MovingRegion(ShapeRegion):
         return ShapeRegion(domain, self.sides, self.paired, self.rule, self.parts)
 
 
-def _with(points: Points, coords: Any, weights: Any, data: dict[str, Any]) -> Points:
+def _with(points: Points, coords: Coords, weights: ArrayLike, data: dict[str, Any]) -> Points:
     return Points(coords, weights=weights, partners=points.partners, **data)
 
 
 @partial(jax.jit, static_argnums=0)
-def _carry(domain: MovingDomain, phi: Any, x: Any, leaf: Any) -> tuple[Any, Any, Any]:
+def _carry(domain: MovingDomain, phi: Phi, x: Coords, leaf: Any) -> tuple[Any, Any, Any]:
     """Where points go, the derivative of the map, and how far boundary points end from the boundary."""
     _, carry, misfit = _moved(domain, phi)
     here, of, _ = domain._controls()
@@ -188,7 +190,7 @@ def _carry(domain: MovingDomain, phi: Any, x: Any, leaf: Any) -> tuple[Any, Any,
     return jax.vmap(to)(x, leaf), F, misfit
 
 
-def _moved(domain: MovingDomain, phi: Any) -> tuple[Shape, list, Any]:
+def _moved(domain: MovingDomain, phi: Phi) -> tuple[Shape, list, Any]:
     """The shape of φ, how each primitive carries points, and how far they end from the boundary."""
     shape = ask("MovingDomain: `of`", domain.of, phi)
     before, after = ([leaf for leaf, _ in one.leaves()] for one in (domain.shape, shape))

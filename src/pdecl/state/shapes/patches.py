@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gamma, pi
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Shaped
+
+# Points, and what patches map to them, in arrays of NumPy or JAX.
+Coords: TypeAlias = Shaped[Any, "n d"]
+Parameters: TypeAlias = Shaped[Any, "n k"]
 
 
 class ShapeError(ValueError):
@@ -32,7 +36,7 @@ class Patch:
     even: bool = True
 
 
-def sphere(dim: int, s: Any) -> Any:
+def sphere(dim: int, s: Parameters) -> Any:
     """The unit cube onto the unit sphere of R^dim, equal volumes to equal areas.
 
     The last coordinate z of an evenly drawn point has density (1 − z²)^((dim−3)/2); the others are a
@@ -55,7 +59,7 @@ def sphere_area(dim: int) -> float:
     return 2 * pi ** (dim / 2) / gamma(dim / 2)
 
 
-def simplices(corners: Any, suffix: str = "") -> Patch:
+def simplices(corners: Shaped[Any, "m d d"], suffix: str = "") -> Patch:
     """Segments in the plane or triangles in space, of shape (m, d, d), as one patch of even measure.
 
     The first parameter runs through them by their measure. Their outward normals are on the right of
@@ -66,7 +70,7 @@ def simplices(corners: Any, suffix: str = "") -> Patch:
     whole, ends = xp.sum(sizes), np.cumsum(np.asarray(jax.lax.stop_gradient(sizes)))
     ends = ends / ends[-1]
 
-    def at(s: Any) -> tuple[Any, Any, Any]:
+    def at(s: Parameters) -> tuple[Any, Any, Any]:
         first = np.asarray(s[:, 0])
         row = np.minimum(np.searchsorted(ends, first, side="right"), len(ends) - 1)
         start = np.where(row > 0, ends[row - 1], 0.0)
@@ -83,7 +87,7 @@ def simplices(corners: Any, suffix: str = "") -> Patch:
     return Patch(at, suffix)
 
 
-def _normals(corners: Any) -> tuple[Any, Any]:
+def _normals(corners: Shaped[Any, "m d d"]) -> tuple[Any, Any]:
     """Unit normals and measures of segments or triangles."""
     xp = space(corners)
     along = corners[:, 1] - corners[:, 0]
@@ -93,13 +97,3 @@ def _normals(corners: Any) -> tuple[Any, Any]:
         normal, share = xp.cross(along, corners[:, 2] - corners[:, 0]), 0.5
     length = xp.sqrt(xp.sum(normal**2, axis=1))
     return normal / length[:, None], share * length
-
-
-@lru_cache(maxsize=64)
-def kronecker(count: int, dim: int) -> np.ndarray:
-    """The first points of the sequence of low discrepancy that `rules.LowDiscrepancy` places."""
-    from_rules = 2.0
-    for _ in range(60):
-        from_rules = (1.0 + from_rules) ** (1.0 / (dim + 1))
-    steps = from_rules ** -(np.arange(dim) + 1.0)
-    return (0.5 + np.arange(count)[:, None] * steps) % 1.0

@@ -5,11 +5,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import ArrayLike
+from jaxtyping import ArrayLike, Shaped
 
 from ...support.mistakes import ask, found
 from .level import level_set, onto_level
-from .patches import Patch, ShapeError, simplices, space, sphere, sphere_area
+from .patches import Coords, Parameters, Patch, ShapeError, simplices, space, sphere, sphere_area
 from .shape import Primitive
 
 Vector = ArrayLike | Sequence[Any]
@@ -30,7 +30,7 @@ class Ball(Primitive):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_short(self.centre)}, {_short(self.radius)})"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         return _norm(points - self.centre) - self.radius
 
     @property
@@ -41,12 +41,12 @@ class Ball(Primitive):
     def extent(self) -> tuple[np.ndarray, Any]:
         return _known(self.centre), float(_known(self.radius))
 
-    def carry(self, before: "Ball", points: Any) -> Any:
+    def carry(self, before: "Ball", points: Coords) -> Any:
         """Points of the ball `before` where they are in this one."""
         return self.centre + (points - before.centre) * (self.radius / before.radius)
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
-        def at(s: Any) -> tuple[Any, Any, Any]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
+        def at(s: Parameters) -> tuple[Any, Any, Any]:
             xp, normal = space(s, self.centre, self.radius), sphere(self.dim, s)
             area = sphere_area(self.dim) * self.radius ** (self.dim - 1)
             return (
@@ -85,14 +85,14 @@ class Ellipse(Primitive):
     def __repr__(self) -> str:
         return f"Ellipse({_short(self.centre)}, {_short(self.axes)})"
 
-    def _turned(self, x: Any, angle: Any) -> Any:
+    def _turned(self, x: Coords, angle: Any) -> Any:
         if self.dim != 2:
             return x
         xp = space(x, angle)
         c, s = xp.cos(angle), xp.sin(angle)
         return xp.stack([c * x[:, 0] - s * x[:, 1], s * x[:, 0] + c * x[:, 1]], axis=1)
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         # q = |x/a| grows at most by 1/min(a) per length, so this is never more than the distance.
         xp = space(points, self.axes)
         return (_norm(self._turned(points - self.centre, -self.angle) / self.axes) - 1) * xp.min(
@@ -107,12 +107,12 @@ class Ellipse(Primitive):
             reach = np.sqrt(np.asarray([[c * c, s * s], [s * s, c * c]]) @ reach**2)
         return centre - reach, centre + reach
 
-    def carry(self, before: "Ellipse", points: Any) -> Any:
+    def carry(self, before: "Ellipse", points: Coords) -> Any:
         straight = before._turned(points - before.centre, -before.angle)
         return self.centre + self._turned(straight * (self.axes / before.axes), self.angle)
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
-        def at(s: Any) -> tuple[Any, Any, Any]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
+        def at(s: Parameters) -> tuple[Any, Any, Any]:
             xp, unit = space(s, self.centre, self.axes, self.angle), sphere(self.dim, s)
             slope = unit / self.axes
             length = _norm(slope)
@@ -149,7 +149,7 @@ class Cuboid(Primitive):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_short(self.low)}, {_short(self.high)})"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         xp = space(points, self.low, self.high)
         beyond = xp.abs(points - (self.low + self.high) / 2) - (self.high - self.low) / 2
         outside = _norm(xp.maximum(beyond, 0.0))
@@ -159,11 +159,11 @@ class Cuboid(Primitive):
     def bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
         return _known(self.low), _known(self.high)
 
-    def carry(self, before: "Cuboid", points: Any) -> Any:
+    def carry(self, before: "Cuboid", points: Coords) -> Any:
         share = (points - before.low) / (before.high - before.low)
         return self.low + share * (self.high - self.low)
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
         return [self._side(axis, end) for axis in range(self.dim) for end in (0, 1)]
 
     def _side(self, axis: int, end: int) -> Patch:
@@ -172,7 +172,7 @@ class Cuboid(Primitive):
         rest = [i for i in range(self.dim) if i != axis]
         normal = np.eye(self.dim)[axis] * (2 * end - 1)
 
-        def at(s: Any) -> tuple[Any, Any, Any]:
+        def at(s: Parameters) -> tuple[Any, Any, Any]:
             xp, size = space(s, self.low, self.high), self.high - self.low
             unit = xp.stack(
                 [
@@ -217,7 +217,7 @@ class HalfSpace(Primitive):
     def __repr__(self) -> str:
         return f"HalfSpace({_short(self.point)}, {_short(self.normal)})"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         return (points - self.point) @ self.normal
 
     @property
@@ -232,10 +232,10 @@ class HalfSpace(Primitive):
     def extent(self) -> tuple[np.ndarray, Any]:
         return _known(self.point), np.inf
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
         frame = np.linalg.svd(_known(self.normal)[None])[2][1:]  # across the normal
 
-        def at(s: Any) -> tuple[Any, Any, Any]:
+        def at(s: Parameters) -> tuple[Any, Any, Any]:
             xp = space(s, self.point, self.normal)
             across = (2 * s - 1) * reach @ frame + middle
             points = across - ((across - self.point) @ self.normal)[:, None] * self.normal
@@ -282,7 +282,7 @@ class Polygon(Primitive):
     def __repr__(self) -> str:
         return f"Polygon of {len(self.vertices)} corners"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         return segment_distance(
             points, self.vertices, space(self.vertices).roll(self.vertices, -1, axis=0)
         )
@@ -292,7 +292,7 @@ class Polygon(Primitive):
         known = _known(self.vertices)
         return known.min(axis=0), known.max(axis=0)
 
-    def carry(self, before: "Polygon", points: Any) -> Any:
+    def carry(self, before: "Polygon", points: Coords) -> Any:
         """Along the side that is nearest."""
         xp = space(points, self.vertices)
         a, b = before.vertices, np.roll(before.vertices, -1, axis=0)
@@ -304,13 +304,13 @@ class Polygon(Primitive):
         ahead = xp.roll(self.vertices, -1, axis=0)
         return self.vertices[side] + here * (ahead - self.vertices)[side]
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
         xp = space(self.vertices)
         segments = xp.stack([self.vertices, xp.roll(self.vertices, -1, axis=0)], axis=1)
         distinct = list(dict.fromkeys(self.side_names))
         if len(segments) > 200 and len(distinct) == len(segments):
-            return [_chain(segments)]
-        return [_segment(one, name) for one, name in zip(segments, self.side_names, strict=True)]
+            return [simplices(segments, "surface")]
+        return [simplices(s[None], name) for s, name in zip(segments, self.side_names, strict=True)]
 
 
 class Signed(Primitive):
@@ -349,7 +349,7 @@ class Signed(Primitive):
     def __repr__(self) -> str:
         return f"Signed(..., {_short(self.low)}, {_short(self.high)})"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         value = ask("the function of Signed", self.function, points)
         return value if space(points) is not np else np.asarray(value)
 
@@ -357,24 +357,16 @@ class Signed(Primitive):
     def bounding_box(self) -> tuple[np.ndarray, np.ndarray]:
         return self.low, self.high
 
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
-        facets = _chain(self._cached("level", lambda: level_set(self)))
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
+        facets = simplices(self._cached("level", lambda: level_set(self)), "surface")
         cell = np.min(self.high - self.low) / self.cells
 
-        def at(s: Any) -> tuple[Any, Any, Any]:
+        def at(s: Parameters) -> tuple[Any, Any, Any]:
             x, _, area = facets.at(s)
-            x, slope = onto_level(self, x, cell)
+            x, slope = onto_level(self.distance, x, cell)
             return x, slope / np.linalg.norm(slope, axis=1)[:, None], area
 
         return [Patch(at, facets.suffix)]
-
-
-def _segment(ends: Any, name: str) -> Patch:
-    return simplices(ends[None], name)
-
-
-def _chain(segments: Any) -> Patch:
-    return simplices(segments, "surface")
 
 
 def _require_simple(corners: np.ndarray) -> None:
@@ -399,12 +391,12 @@ def _require_simple(corners: np.ndarray) -> None:
             )
 
 
-def segment_distance(points: Any, a: Any, b: Any) -> Any:
+def segment_distance(points: Coords, a: Shaped[Any, "k d"], b: Shaped[Any, "k d"]) -> Any:
     """Signed distances to closed segments from a to b."""
     return _by_blocks(lambda x: _segment_distance(x, a, b), points, len(a))
 
 
-def _segment_distance(points: Any, a: Any, b: Any) -> Any:
+def _segment_distance(points: Coords, a: Shaped[Any, "k d"], b: Shaped[Any, "k d"]) -> Any:
     xp = space(points, a, b)
     along, off = b - a, points[:, None, :] - a
     t = xp.clip(xp.sum(off * along, axis=2) / xp.sum(along**2, axis=1), 0, 1)
@@ -419,14 +411,14 @@ def _segment_distance(points: Any, a: Any, b: Any) -> Any:
     return xp.where(crossings % 2 == 1, -length, length)
 
 
-def _by_blocks(function: Callable, points: Any, width: int) -> Any:
+def _by_blocks(function: Callable, points: Coords, width: int) -> Any:
     block = max(1, 4_000_000 // max(width, 1))
     if space(points) is not np or len(points) <= block:
         return function(points)
     return np.concatenate([function(points[i : i + block]) for i in range(0, len(points), block)])
 
 
-def _norm(x: Any) -> Any:
+def _norm(x: Coords) -> Any:
     """Lengths of rows, with derivatives of zero at zero."""
     xp = space(x)
     square = xp.sum(x**2, axis=1)
@@ -456,24 +448,24 @@ def _in_the_plane(shape: Primitive, name: str, otherwise: str) -> None:
         )
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Vector) -> Any:
     """NumPy's, where the numbers are known."""
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
-def _known(x: Any) -> Any:
+def _known(x: Vector) -> Any:
     """The numbers, or ones of no meaning inside jit."""
     return np.ones(np.shape(x)) if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
-def _positive(name: str, x: Any, one: bool = False) -> None:
+def _positive(name: str, x: Vector, one: bool = False) -> None:
     if isinstance(x, str) or (one and np.shape(x) != ()):
         raise TypeError(f"{name} must be a number; found {found(x)}.")
     if not np.all(_known(x) > 0):
         raise ShapeError(f"{name} must be positive; found {_short(x)}.")
 
 
-def _short(x: Any) -> str:
+def _short(x: Vector) -> str:
     if isinstance(x, jax.core.Tracer):
         return "…"
     numbers = np.asarray(x, float)

@@ -1,8 +1,9 @@
 """A shape: signed distance, points and weights inside and on the boundary, parts of the boundary."""
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...support.mistakes import found
 from ..rules import require_count
 from .boundary import Boundary, Pool, trace
 from .inside import centres, fill
-from .patches import Patch, space
+from .patches import Coords, Patch, space
 from .strata import strata
 
 
@@ -58,13 +59,13 @@ class Shape(abc.ABC):
         """Names given to parts of the boundary by predicates; the last counts."""
         return ()
 
-    def __or__(self, other: Any) -> "Shape":
+    def __or__(self, other: "Shape") -> "Shape":
         return Union(self, other)
 
-    def __and__(self, other: Any) -> "Shape":
+    def __and__(self, other: "Shape") -> "Shape":
         return Intersection(self, other)
 
-    def __sub__(self, other: Any) -> "Shape":
+    def __sub__(self, other: "Shape") -> "Shape":
         return Difference(self, other)
 
     def name(self, part: str, predicate: Callable[[Any], Any]) -> "Shape":
@@ -176,7 +177,7 @@ class Shape(abc.ABC):
             all_names.append(tuple(dict.fromkeys(name for name in names if name)))
         return all_names
 
-    def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _cached(self, key: Hashable, make: Callable[[], Any]) -> Any:
         memory = self.__dict__.setdefault("_memory", {})
         if key not in memory:
             memory[key] = make()
@@ -191,7 +192,7 @@ class Primitive(Shape):
     exact: float | None = None  # its measure, where a formula gives it
 
     @abc.abstractmethod
-    def patches(self, reach: float, middle: Any) -> list[Patch]:
+    def patches(self, reach: float, middle: np.ndarray) -> list[Patch]:
         """Its boundary; that of an unbounded shape as far as `reach` around `middle`."""
 
     def leaves(self, hole: bool = False) -> Iterator[tuple["Primitive", bool]]:
@@ -207,9 +208,9 @@ class Combined(Shape):
     """Two shapes."""
 
     def __init__(self, first: Shape, second: Any):
-        for one in (first, second):
-            if not isinstance(one, Shape):
-                raise TypeError(f"shapes combine with shapes; found {found(one)}.")
+        for shape in (first, second):
+            if not isinstance(shape, Shape):
+                raise TypeError(f"shapes combine with shapes; found {found(shape)}.")
         if first.dim != second.dim:
             raise ValueError(f"shapes of {first.dim} and {second.dim} dimensions cannot be combined.")
         self.first, self.second, self.dim = first, second, first.dim
@@ -218,6 +219,14 @@ class Combined(Shape):
         return f"({self.first!r} {self.sign} {self.second!r})"
 
     sign: str
+
+    @abc.abstractmethod
+    def joined(self, xp: ModuleType, one: Float[Any, " n"], other: Float[Any, " n"]) -> Any:
+        """The signed distance from those of the two."""
+
+    def distance(self, points: Coords) -> Any:
+        one, other = self.first.distance(points), self.second.distance(points)
+        return self.joined(space(one, other), one, other)
 
     def leaves(self, hole: bool = False) -> Iterator[tuple[Primitive, bool]]:
         yield from self.first.leaves(hole)
@@ -230,8 +239,7 @@ class Combined(Shape):
 class Union(Combined):
     sign = "|"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: ModuleType, one: Float[Any, " n"], other: Float[Any, " n"]) -> Any:
         return xp.minimum(one, other)
 
     @property
@@ -243,8 +251,7 @@ class Union(Combined):
 class Intersection(Combined):
     sign = "&"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: ModuleType, one: Float[Any, " n"], other: Float[Any, " n"]) -> Any:
         return xp.maximum(one, other)
 
     @property
@@ -256,8 +263,7 @@ class Intersection(Combined):
 class Difference(Combined):
     sign = "-"
 
-    def distance(self, points: Any) -> Any:
-        xp = space(one := self.first.distance(points), other := self.second.distance(points))
+    def joined(self, xp: ModuleType, one: Float[Any, " n"], other: Float[Any, " n"]) -> Any:
         return xp.maximum(one, -other)
 
     @property
@@ -274,7 +280,7 @@ class Named(Shape):
     def __repr__(self) -> str:
         return f"{self.inner!r}.name({self.part!r}, ...)"
 
-    def distance(self, points: Any) -> Any:
+    def distance(self, points: Coords) -> Any:
         return self.inner.distance(points)
 
     @property

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .patches import ShapeError
+from .patches import Coords, ShapeError
 from .primitives import Ball, Cuboid, Ellipse, HalfSpace, Polygon, Signed
 from .shape import Combined, Difference, Named, Primitive, Shape, Union
 
@@ -39,19 +39,19 @@ def wanted_sides(shape: Shape, parts: Sequence[str]) -> Sides:
 def smooth_distance(shape: Shape, sides: Sides) -> Callable[[Float[Any, "n d"]], Float[Array, " n"]]:
     """The function of points (n, d). `shape` may be one that φ has moved: `sides` are of a shape made
     of the same primitives."""
-    found = _joined(shape, iter(sides))
-    if found is None:
+    joined = _joined(shape, iter(sides))
+    if joined is None:
         raise ShapeError("exact values: none of these parts is a primitive's: use a Fit for them.")
-    return found
+    return joined
 
 
 def require_told_apart(shape: Shape, parts: Sequence[str]) -> None:
     """That the function is zero on these parts and nowhere else."""
-    one = smooth_distance(shape, wanted_sides(shape, parts))
+    distance = smooth_distance(shape, wanted_sides(shape, parts))
     pool, names = shape.boundary_pool(256), shape.traced.names
-    value = np.abs(np.asarray(one(pool.coords))) / shape.size
+    value = np.abs(np.asarray(distance(pool.coords))) / shape.size
     is_on = np.array([bool(set(own) & set(parts)) for own in names])[pool.cut]
-    inside = np.asarray(one(shape.interior_pool(256).coords))
+    inside = np.asarray(distance(shape.interior_pool(256).coords))
     wrong = np.where(is_on, value > _ZERO, value < _POSITIVE)
     if wrong.any() or inside.min() <= 0:
         where = [names[i][0] for i in pool.cut[wrong]]
@@ -69,7 +69,8 @@ def _joined(shape: Shape, sides: Any) -> Callable[[Any], Any] | None:
     if isinstance(shape, Combined):
         first, second = _joined(shape.first, sides), _joined(shape.second, sides)
         if second is not None and isinstance(shape, Difference):
-            second = _negative(second)
+            outside = second
+            second = lambda x: -outside(x)
         if first is None or second is None:
             return first or second
         return _either(first, second) if isinstance(shape, Union) else _both(first, second)
@@ -98,7 +99,7 @@ def _primitive(leaf: Primitive, flags: list[bool]) -> Callable[[Any], Any]:
     )
 
 
-def _of_box(box: Cuboid, flags: list[bool], x: Any) -> Any:
+def _of_box(box: Cuboid, flags: list[bool], x: Coords) -> Any:
     ends = [part for a in range(box.dim) for part in (x[:, a] - box.low[a], box.high[a] - x[:, a])]
     ends = [part for part, wanted in zip(ends, flags, strict=True) if wanted]
     out = ends[0]
@@ -107,7 +108,7 @@ def _of_box(box: Cuboid, flags: list[bool], x: Any) -> Any:
     return out
 
 
-def _of_polygon(polygon: Polygon, flags: list[bool], x: Any) -> Any:
+def _of_polygon(polygon: Polygon, flags: list[bool], x: Coords) -> Any:
     """The reciprocals of distances to segments added up: each is smooth but at its ends (f, the line's
     own distance, beside what is zero on the segment alone)."""
     a = jnp.asarray(polygon.vertices)
@@ -132,7 +133,7 @@ def _of_polygon(polygon: Polygon, flags: list[bool], x: Any) -> Any:
 
 
 def _both(one: Callable, other: Callable) -> Callable[[Any], Any]:
-    def at(x: Any) -> Any:
+    def at(x: Coords) -> Any:
         a, b = one(x), other(x)
         return a + b - _hypot(a, b)
 
@@ -140,15 +141,11 @@ def _both(one: Callable, other: Callable) -> Callable[[Any], Any]:
 
 
 def _either(one: Callable, other: Callable) -> Callable[[Any], Any]:
-    def at(x: Any) -> Any:
+    def at(x: Coords) -> Any:
         a, b = one(x), other(x)
         return a + b + _hypot(a, b)
 
     return at
-
-
-def _negative(one: Callable) -> Callable[[Any], Any]:
-    return lambda x: -one(x)
 
 
 def _hypot(a: Any, b: Any) -> Any:

@@ -39,7 +39,11 @@ class Strata:
 
 
 def strata(
-    coords: np.ndarray, weights: np.ndarray, density: np.ndarray, count: int, classes: Any = None
+    coords: np.ndarray,
+    weights: np.ndarray,
+    density: np.ndarray,
+    count: int,
+    classes: np.ndarray | None = None,
 ) -> Strata:
     """About `count` groups of like mass, weights × density, made by halving along the longest side.
 

@@ -1,4 +1,4 @@
-"""A model that is asked at given points: a function from a batch of φ to solutions and values."""
+"""What a model is; and a trained basis as a function from a batch of φ to solutions and values."""
 
 import abc
 from collections.abc import Callable
@@ -19,15 +19,16 @@ from ..state.points import Points
 from ..state.problem import Problem
 from ..state.shapes.moving import MovingDomain
 from ..support.summary import Summarised
+from ..support.types import Phi
 
 if TYPE_CHECKING:
     from .trained import Trained
 
 WEIGHTS = "weights"
 # What was found, u and its derivatives at the points, and u at the nodes of φ's grid.
-Found = tuple[dict[str, Any], dict[str, Array], Any]
-FOUND = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
-Asked = Callable[[Any, int | None], Found]
+QueryResult = tuple[dict[str, Any], dict[str, Array], Any]
+OUTCOME = ("weights", "residual", "iterations", "optimality", "violation", "code", "measured")
+ModelQuery = Callable[[Any, int | None], QueryResult]
 
 
 class Model(Summarised, abc.ABC):
@@ -58,7 +59,7 @@ class Model(Summarised, abc.ABC):
         """The PDE as it is solved; for a φ on a grid, with that many nodes a side."""
 
     @abc.abstractmethod
-    def solve(self, phi: Any, **options: Any) -> Solution:
+    def solve(self, phi: Phi, **options: Any) -> Solution:
         """The solutions for a batch of φ."""
 
     @abc.abstractmethod
@@ -67,7 +68,7 @@ class Model(Summarised, abc.ABC):
         1.5 it is outside of their distribution."""
 
     @abc.abstractmethod
-    def asked(
+    def as_query(
         self,
         points: tuple[Points, ...],
         coords: Float[Any, "q d"],
@@ -75,11 +76,11 @@ class Model(Summarised, abc.ABC):
         residual_limit: float,
         weights_alone: bool,
         grid: int | None = None,
-    ) -> Asked:
+    ) -> ModelQuery:
         """Itself as a function of φ. `points`: those to solve on, if it has chosen none itself."""
 
     @abc.abstractmethod
-    def weights_kept(self, phi: Any) -> int:
+    def weights_kept(self, phi: Phi) -> int:
         """How many weights are kept of a φ like this one."""
 
     @abc.abstractmethod
@@ -100,10 +101,10 @@ class LayerQuery(eqx.Module):
     residual_limit: float = eqx.field(static=True)
     weights_alone: bool = eqx.field(static=True)
 
-    def __call__(self, phi: Any, side: int | None) -> Found:
+    def __call__(self, phi: Phi, side: int | None) -> QueryResult:
         return jax.vmap(partial(self._one, side))(phi)
 
-    def _one(self, side: int | None, phi: Any) -> Found:
+    def _one(self, side: int | None, phi: Phi) -> QueryResult:
         if self.soft:
             solution = predict(self.problem, self.basis, phi, points=self.points, throw=False)
         else:
@@ -121,11 +122,11 @@ class LayerQuery(eqx.Module):
         else:
             values = values_at(solution, self.coords, self.derivatives)
             values = blank_outside(self.problem, phi, self.coords, values)
-        return {name: getattr(solution, name) for name in FOUND}, values, at_nodes(solution, side)
+        return {name: getattr(solution, name) for name in OUTCOME}, values, at_nodes(solution, side)
 
 
 def blank_outside(
-    problem: Problem, phi: Any, coords: Array, values: dict[str, Array]
+    problem: Problem, phi: Phi, coords: Array, values: dict[str, Array]
 ) -> dict[str, Array]:
     """NaN where the shape of φ does not reach. Points outside of a shape that stands still are not
     asked."""
@@ -139,15 +140,17 @@ def at_nodes(solution: Solution, side: int | None) -> Any:
     return None if side is None else solution(solution.problem.domain.mesh(side, side))
 
 
-def values_at(solution: Solution, coords: Any, derivatives: tuple[str, ...]) -> dict[str, Array]:
+def values_at(
+    solution: Solution, coords: Float[Any, "q d"], derivatives: tuple[str, ...]
+) -> dict[str, Array]:
     """The unknowns and their derivatives at points, by the names that files have for them."""
     problem = solution.problem
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for derivative in ("", *derivatives):
         values = solution.d(*along(derivative, problem.domain.names))(coords)
         each = values if len(problem.unknowns) > 1 else {problem.unknowns[0]: values}
-        found |= {column(name, derivative): each[name] for name in problem.unknowns}
-    return found
+        columns |= {column(name, derivative): each[name] for name in problem.unknowns}
+    return columns
 
 
 def along(derivative: str, names: tuple[str, ...]) -> tuple[str, ...]:

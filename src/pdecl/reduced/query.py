@@ -10,7 +10,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..basis import basis as bases
-from ..family.asked import FOUND, WEIGHTS, Found, at_nodes, axes_of, blank_outside, column, values_at
+from ..family.model import (
+    OUTCOME,
+    WEIGHTS,
+    QueryResult,
+    at_nodes,
+    axes_of,
+    blank_outside,
+    column,
+    values_at,
+)
 from ..layer.solution import Given, Solution, check_residuals
 from ..state.jet import Axes
 from .core import Core, answer_all, tables
@@ -29,13 +38,13 @@ class CompiledQuery(eqx.Module):
     residual_limit: float = eqx.field(static=True)
     weights_alone: bool = eqx.field(static=True)
 
-    def __call__(self, phi: Any, side: int | None) -> Found:
+    def __call__(self, phi: Any, side: int | None) -> QueryResult:
         core = self.core
         # Without `modes` the weights that come out are those of the combinations.
         found = answer_all(core.without_modes(), phi)
         weights = whole_weights(core, found.weights)
         code = check_residuals(core.problem, found.code, found.measured, self.residual_limit)
-        outcome = {name: getattr(found, name) for name in FOUND} | {"weights": weights, "code": code}
+        outcome = {name: getattr(found, name) for name in OUTCOME} | {"weights": weights, "code": code}
 
         def with_network(phi: Any, outcome: dict[str, Any]) -> tuple[Any, Any]:
             solution = Solution(Given.of(core.problem, core.basis, core.sets), phi, **outcome)
@@ -63,7 +72,7 @@ class CompiledQuery(eqx.Module):
         return outcome, values, nodes
 
 
-def asked(
+def query_of(
     core: Core,
     phi: Any,
     coords: Float[Array, "q d"],

@@ -264,7 +264,7 @@ def _ended_early(solution: Adaptive) -> bool:
     if solution.marched is None or not solution.pieces:
         return not solution.pieces
     last, (low, high) = solution.pieces[-1], solution.problem.domain.bounds[solution.marched]
-    return last.low + last.h < high - 1e-9 * (high - low)
+    return bool(last.low + last.h < high - 1e-9 * (high - low))
 
 
 def _status(solution: Adaptive, measured: dict[str, float]) -> None:

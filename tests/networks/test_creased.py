@@ -1,5 +1,6 @@
 """Functions that crease along a front, which the layer finds as the zero level of a smooth solution."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -19,30 +20,40 @@ PROBLEM, FRONT = family.problem(), family.front()
 PHI = jnp.asarray(family.sample(2, 3))
 
 
+# As one program: outside of `jit` each operation is compiled for itself.
+specialised = eqx.filter_jit(lambda basis: basis.at(PHI[0]))
+evaluated = eqx.filter_jit(lambda basis, x: basis(x, PHI[0]))
+
+
 def smooth(size=64):
     return pdecl.nn.Modulated(PROBLEM, size, 64, 2, key=jr.key(0))
 
 
 def test_the_front_is_the_characteristic_through_the_corner():
     """Which reaches x at the time ∫ dx/β, here by SciPy; the trained basis knows it to a thousandth."""
-    here = pdecl.load("convection").basis.at(PHI[0])
+    here = specialised(pdecl.load("convection").basis)
+    along = eqx.filter_jit(
+        jax.vmap(lambda t, x: here.inner(jnp.array([x, t]), None) @ here.front, (0, None))
+    )
     beta = CubicSpline(np.linspace(0, 1, 101), PHI[0])
     for x in (0.2, 0.5, 0.8):
         arrival, _ = quad(lambda y: 1 / beta(y), 0, x)
         times = jnp.linspace(0, 1, 2001)
-        s = jax.vmap(lambda t, x=x: here.inner(jnp.array([x, t]), None) @ here.front)(times)
+        s = along(times, jnp.asarray(x))
         crossings = times[:-1][jnp.sign(s[1:]) != jnp.sign(s[:-1])]
         assert jnp.abs(crossings - arrival).min() < 1e-3
 
 
 def test_derivatives_of_creased_functions():
-    here = Creased(smooth(16), FRONT, 4, blur=0.1).at(PHI[0])
+    here = specialised(Creased(smooth(16), FRONT, 4, blur=0.1))
     x, h = jnp.array([0.4, 0.3]), 1e-5
-    found = bases.evaluate(here, ("u",), x[None], PHI[0], {(), (1,)})
-    numeric = (here(x + jnp.array([0, h]), None) - here(x - jnp.array([0, h]), None)) / (2 * h)
+    found = jax.jit(lambda x: bases.evaluate(here, ("u",), x, PHI[0], {(), (1,)}))(x[None])
+    above, below = (evaluated(here, x + jnp.array([0, step])) for step in (h, -h))
+    numeric = (above - below) / (2 * h)
     np.testing.assert_allclose(found["u", (1,)][0], numeric, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(found["u", ()][0, :12], here.inner(x, None)[:12])
-    assert not np.any(found["u", ()][0, 12:] == here.inner(x, None)[12:])
+    inner, values = eqx.filter_jit(lambda net: net(x, None))(here.inner), found["u", ()][0]
+    np.testing.assert_allclose(values[:12], inner[:12], rtol=1e-12)
+    assert not np.any(np.isclose(values[12:], inner[12:]))
 
 
 def test_gradients_go_through_both_solves():
@@ -63,9 +74,9 @@ def test_creases_make_the_first_solve_better():
 
 def test_in_single_precision_the_front_is_still_found_in_double():
     basis, x = Creased(smooth(), FRONT, 16), jnp.array([0.4, 0.3])
-    here = InSingle(basis).at(PHI[0])
+    here = specialised(InSingle(basis))
     assert here.inner.front.dtype == jnp.float64
-    np.testing.assert_allclose(here(x, PHI[0]), basis(x, PHI[0]), atol=1e-4)
+    np.testing.assert_allclose(evaluated(here, x), evaluated(basis, x), atol=1e-4)
 
 
 def test_what_cannot_be_creased():

@@ -93,12 +93,12 @@ class Bands:
         """For one φ, one after the other: its matrices stay in the cache. Rows are divided by a bound of
         their entries."""
         layout, rates = self.layout, self._stages.rates
+        if not np.isfinite(g).all():
+            self.why[b], g = "an equation is not finite", np.ones_like(g)
         size = np.zeros(layout.size)
         scale = np.exp(np.log(np.abs(rates)).mean()) / self.h
         for a, most in layout.sizes.items():
             np.maximum.at(size, layout.owner, scale**a * most * np.abs(g))
-        if not np.isfinite(size).all():
-            self.why[b] = "an equation is not finite"
         size = np.where(size > 0, size, 1.0)
         self._sizes[b] = size
         g = g / size[layout.owner]
@@ -108,7 +108,9 @@ class Bands:
                 self._factors[k].append(None)
                 continue
             shift = (rate.real if is_real(rate) else rate) / self.h
-            band = sum(shift**a * A if a else A for a, A in parts.items())
+            band = np.zeros(layout.size * layout.depth, np.asarray(shift).dtype)
+            for a, A in parts.items():
+                band += shift**a * A
             (factor,) = scipy.linalg.get_lapack_funcs(("gbtrf",), dtype=band.dtype)
             band = band.reshape(layout.size, layout.depth).T
             lu, pivots, info = factor(band, layout.below, layout.above, overwrite_ab=True)

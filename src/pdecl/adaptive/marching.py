@@ -114,8 +114,11 @@ class March:
         self.wrong, self.squares = nothing(), nothing()
         self.before: Marched | None = None
         self.refinements, self.last_local = 0, np.full(equations.count, np.inf)
-        self.floor = np.zeros(equations.count)
+        self.floor, self.needs = np.zeros((2, equations.count))
         self.starter, self.is_full = Starter(equations), False
+        self.main: Level
+        self.rich: Level
+        self.scale: dict[str, Any]
         self._begin()
 
     @property
@@ -144,6 +147,10 @@ class March:
                 why = f" ({failure})"
                 self._shorten(0.5)
             if self.h < _SHORTEST * self.length or len(self.pieces) > _MOST_SLABS:
+                if len(self.numbers) > 1:  # where the neediest ends others need not
+                    self._fork(np.flatnonzero(self.needs >= self.needs.max()))
+                    self.h = self.length / 50
+                    continue
                 raise Stop(f"stopped at {self.name} = {self.at:.4g}, where slabs become too short{why}.")
 
     def pieces_of(self, k: int) -> list[Piece]:
@@ -167,6 +174,7 @@ class March:
             self._leave({k: found.why[k] for k in np.flatnonzero(again).tolist()})
             raise Left
         self.suspects |= failed
+        self.needs = np.where(failed, np.inf, self.needs)
         raise Failed(next(iter(found.why.values())))
 
     def _leave(self, why: dict[int, str]) -> None:
@@ -178,7 +186,7 @@ class March:
         with the largest error in time asks for, and pieces are wanted wherever one has its tail."""
         lengths = np.clip(needs, 1e-9, None) ** (-1 / (self.s + 1))
         order = np.argsort(lengths)
-        least = np.clip(lengths[order], 0.2, 4.0)
+        least = np.clip(lengths[order], 0.2, 16.0)
         width = np.ones((2, len(order)))  # of the first k, and of the others, relative to now
         for e in tails:
             wanted = (e[order] * np.sqrt(e.shape[1])) ** (1 / (self.nodes + 1))
@@ -191,13 +199,16 @@ class March:
         apart = cost(k, width[0, :-1], least[0]) + cost(len(order) - k, width[1, 1:], least[1:])
         if len(order) < 2 or apart.min() > _WORTH * cost(len(order), width[1, 0], least[0]):
             return False
-        first = order[: k[np.argmin(apart)]]
+        self._fork(np.sort(order[: k[np.argmin(apart)]]))
+        return True
+
+    def _fork(self, needy: np.ndarray) -> None:
+        """These march on by themselves from here."""
         other = copy(self)
         other.blocked, other.left, other.parted = dict(self.blocked), {}, []
-        other._keep(np.sort(first))
+        other._keep(needy)
         self.parted.append(other)
-        self._keep(np.setdiff1d(order, first))
-        return True
+        self._keep(np.setdiff1d(np.arange(len(self.numbers)), needy))
 
     def _keep(self, here: np.ndarray) -> None:
         """Goes on with some of the φ."""
@@ -207,7 +218,8 @@ class March:
         self.goals, self.floor, self.last_local = (
             x[here] for x in (self.goals, self.floor, self.last_local)
         )
-        self.suspects, self.scale = self.suspects[here], _of(self.scale, here)
+        self.suspects, self.needs = self.suspects[here], self.needs[here]
+        self.scale = _of(self.scale, here)
         self.wrong, self.squares = _of(self.wrong, here), _of(self.squares, here)
         self.main, self.rich = self.main.some(here), self.rich.some(here)
         self.pieces = [replace(piece, values=_of(piece.values, here)) for piece in self.pieces]
@@ -220,6 +232,7 @@ class March:
     def _begin(self) -> None:
         """Pieces are halved until they resolve the start as far as it is smooth."""
         self._from_start()
+        self.effort.allow(self.main.space.size)
         rich = self.rich
         ones = np.ones(len(self.numbers))
         sizes = {u: rms(rich.space, u, y[0][..., None, :]) if y else ones for u, y in rich.start.items()}
@@ -294,7 +307,7 @@ class March:
         slab = self._slab(main.space, s, main.start)
         Z = self._solve(slab, extrapolated(self.before, slab))
         values = with_start(main.space, Z, main.start)
-        needs = time_tail(main.space, values, s, self.scale) / self.allowed
+        self.needs = needs = time_tail(main.space, values, s, self.scale) / self.allowed
         stages = {u: x[..., -s:, :] for u, x in values.items()}
         tails = [x / self.allowed[:, None] for x in space_tails(main.space, stages, self.scale)]
         if self._part(needs, tails):

@@ -188,7 +188,7 @@ class Steps:
             return Z
         turned = np.stack([b - a for a, b in itertools.pairwise(self.measured)], axis=2)
         # Of [F m] = QR the triangle says what the least squares F g = m are.
-        triangle = np.linalg.qr(np.concatenate([turned, self.measured[-1][..., None]], axis=2), "r")
+        triangle: Any = np.linalg.qr(np.concatenate([turned, self.measured[-1][..., None]], axis=2), "r")
         inner, right = triangle[:, :-1, :-1], triangle[:, :-1, -1:]
         shares = (np.linalg.pinv(inner, rcond=1e-10) @ right)[..., 0]
         pairs = zip(itertools.pairwise(self.iterates), itertools.pairwise(self.changes), strict=True)
@@ -212,7 +212,7 @@ def _without_progress(sizes: list[np.ndarray], done: np.ndarray) -> dict[int, st
     last = sizes[-1]
     diverges = (last > 1e6) | ((len(sizes) > 4) & (last > 10 * sizes[0]))
     slow = (len(sizes) > 8) & (last > 0.3 * sizes[-5]) if len(sizes) > 4 else np.zeros_like(done)
-    out = {}
+    out: dict[int, str] = {}
     for words, which in (
         ("the iteration is slow", slow),
         ("the iteration diverges", diverges),

@@ -151,7 +151,7 @@ def _distances(made: Compiled, phis: list[Any], exact: list[Adaptive]) -> np.nda
     side_by_side = lambda values: np.concatenate(
         [np.asarray(x) for x in jax.tree.leaves(values)], axis=1
     )
-    ours, truth = side_by_side(found(points)), side_by_side(AdaptiveMany(exact)(points))
+    ours, truth = side_by_side(found), side_by_side(AdaptiveMany(exact)(points))
     errors = np.linalg.norm(ours - truth, axis=1) / np.linalg.norm(truth, axis=1)
     return np.asarray(np.where(np.isfinite(errors), errors, 1.0))
 

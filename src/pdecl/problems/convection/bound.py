@@ -34,10 +34,12 @@ def convection_bound(solution: Solution, cells: int = 24) -> ErrorBound:
     """The bound for a batch, by the nested rules on `cells` cells along x and t."""
     rule = lobatto(cells)
     mesh = on_mesh(solution, (rule.nodes, rule.nodes), {(), (0,), (1,)})
-    one = lambda *values: jax.vmap(lambda *weights: _one(*values, rule, *weights))(
-        np.stack([rule.fine, rule.coarse]), np.stack([CELL_FINE, CELL_COARSE])
-    )
-    both = jax.vmap(one)(solution.phi, mesh[()], mesh[0,], mesh[1,])
+    rules = np.stack([rule.fine, rule.coarse]), np.stack([CELL_FINE, CELL_COARSE])
+
+    def by_both(beta: Array, v: Array, v_x: Array, v_t: Array) -> dict[str, Array]:
+        return jax.vmap(lambda weights, cell: _one(beta, v, v_x, v_t, rule, weights, cell))(*rules)
+
+    both = jax.vmap(by_both)(solution.phi, mesh[()], mesh[0,], mesh[1,])
     fine, coarse = (jax.tree.map(lambda found, k=k: found[:, k], both) for k in (0, 1))
     missed = jnp.abs(fine["bound"] - coarse["bound"])
     parts = {name: fine[name] for name in ("initial", "inflow", "residual")}

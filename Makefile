@@ -28,7 +28,7 @@ demo: $(PROBLEMS:%=demo/runs/%/evaluation.json) demo/runs/my_heat/evaluation.jso
 # Of the 50 test φ as many as fit into the time (most of it is compilation): Darcy's have 421 × 421 nodes and take seconds each, and
 # convection's functions see φ, so that the network runs for each.
 demo/runs/darcy/evaluation.json: COUNT := --count 2
-demo/runs/convection/evaluation.json: COUNT := --count 6
+demo/runs/convection/evaluation.json: COUNT := --count 4
 demo/runs/burgers/evaluation.json: COUNT := --count 20
 demo/runs/my_heat/evaluation.json: examples/my_heat.py | $(READY)
 	rm -rf $(@D)

@@ -756,8 +756,8 @@ method would have.
 | --- | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """
-Measured on {machine}, in several runs: Fisher–KPP, Burgers, heat and natural convection with solvers that
-made their matrices for a whole batch at once, and started farther away. The last three families and what
+Measured on {machine}, in several runs: Fisher–KPP, Burgers, heat and natural convection with solvers
+that made their matrices for a whole batch at once, and started farther away. The last three families and what
 they are to reach are our own: we expected few functions to do. As first stated, with terms of 1e4 beside
 conditions of order one, natural convection had no small basis; its equation was then divided by Ra, and
 it trained beside other work. Solvers balance their equations since.

@@ -125,8 +125,8 @@ def _factor(
     leaves, structure = jax.tree.flatten(arrays)
 
     def made(*leaves: Array) -> triangular.Triangular:
-        parts = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
-        return triangular.factorise(_gram(*parts, dtype))
+        system, whitening, weights = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+        return triangular.factorise(_gram(system, whitening, weights, dtype))
 
     numbers = system.count("Fit") * weights.size
     return in_cache(made, numbers)(*leaves)

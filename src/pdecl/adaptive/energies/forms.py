@@ -103,8 +103,8 @@ class Form:
                     u = self.unknowns.index(entry.unknown)
                     level = on_level[group.level]
                     level[:, u] += np.bincount(group.rows.ravel(), part.ravel(), len(level))
-        for level, part in zip(self.functions.levels, on_level, strict=True):
-            total += level.combined.T @ part
+        for where, part in zip(self.functions.levels, on_level, strict=True):
+            total += where.combined.T @ part
         return total
 
     def curvature(self, curvatures: dict[int, np.ndarray]) -> Any:
@@ -134,8 +134,8 @@ class Form:
                         part = (H[group.points, e, f][:, None] @ product)[:, 0]
                         level, u = on_level[group.level], self.unknowns.index(entries[e].unknown)
                         level[:, u] += np.bincount(group.rows.ravel(), part.ravel(), len(level))
-        for level, part in zip(self.functions.levels, on_level, strict=True):
-            total += level.combined.multiply(level.combined).T @ part
+        for where, part in zip(self.functions.levels, on_level, strict=True):
+            total += where.combined.multiply(where.combined).T @ part
         return total
 
     def _block(self, curvatures: dict[int, np.ndarray], a: int, b: int) -> Any:

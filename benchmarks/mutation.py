@@ -8,7 +8,7 @@
 For each mutant (`mutants.py`) those tests run that are relevant to its file, until one fails, in a
 process of its own on a copy of the package. The one that fails has to pass without the mutant. A mutant
 that no test fails on survives: a mistake that could be made without anyone noticing. Results go to
-benchmarks/results/mutation.json.
+benchmarks/results/mutation.json, one by one: the same command goes on where another was cut.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 from mutants import Mutant, mutants_of
 
@@ -113,6 +114,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_programs.py::test_eigenvalues_and_vectors_have_derivatives",
     ),
     "layer/residual.py": ("tests/test_residual.py",),
+    "layer/amplification.py": ("tests/test_residual.py::TestAmplified",),
     "layer/solvers/gauss_newton.py": (
         "tests/test_search.py",
         "tests/test_starts.py::TestZeroIsStationary", _NONLINEAR, f"{_ERRORS}::TestStatuses",
@@ -137,18 +139,19 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 FILES = (
-    "state/affine.py", "state/jet.py", "layer/batching.py", "layer/gram.py", "layer/implicit.py",
-    "layer/lapack.py", "layer/layer.py", "layer/precision.py", "layer/residual.py", "layer/system.py",
-    "layer/solvers/*.py", "train/loss.py", "error/*.py", "family/bound.py", "problems/*/bound.py",
-    "reduced/online.py", "reduced/train.py", "reduced/common.py", "adaptive/answer.py",
-    "adaptive/inverse.py", "adaptive/normal.py", "adaptive/separable.py", "adaptive/sensitivity.py",
-    "adaptive/traced.py", "adaptive/cells/elimination.py",
+    "state/affine.py", "state/jet.py", "layer/amplification.py", "layer/batching.py", "layer/gram.py",
+    "layer/implicit.py", "layer/lapack.py", "layer/layer.py", "layer/precision.py",
+    "layer/residual.py", "layer/system.py", "layer/solvers/*.py", "train/loss.py", "error/*.py",
+    "family/bound.py", "problems/*/bound.py", "reduced/online.py", "reduced/train.py",
+    "reduced/common.py", "adaptive/answer.py", "adaptive/inverse.py", "adaptive/normal.py",
+    "adaptive/separable.py", "adaptive/sensitivity.py", "adaptive/traced.py",
+    "adaptive/cells/elimination.py",
 )  # fmt: skip
 
 # Seconds of CPU time for one mutant's tests: several times what they take. More is a loop without end.
 # A process can also stand still, and is stopped by the clock.
 CPU_SECONDS, WALL_SECONDS = 150, 900
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,11 @@ class Verdict:
 def main() -> None:
     options = _options()
     numbered = dict(enumerate(every_mutant()))
-    words = _before(options.out) if options.again else {}
-    chosen = [n for n, word in words.items() if word == "survived"] or _chosen(numbered, options)
+    asked = {"sample": options.sample, "seed": options.seed, "only": options.only}
+    report = _before(options, asked)
+    words = {int(number): word for number, word in report["verdicts"].items()}
+    survived = [n for n, word in words.items() if word == "survived"]
+    chosen = survived if options.again else [n for n in _chosen(numbered, options) if n not in words]
     if options.list:
         print("\n".join(_title(number, numbered[number]) for number in chosen))
         return
@@ -173,7 +179,7 @@ def main() -> None:
     with _copies(options.jobs) as copies:
         for number, verdict in _run_all(copies, {n: numbered[n] for n in chosen}, options.jobs):
             words[number] = verdict.word
-            report = _report(numbered, words, options)
+            report = _report(numbered, words, report["asked"])
             if options.number is None:  # as far as it is, should the run be stopped
                 options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     for survivor in report["survivors"]:
@@ -323,7 +329,7 @@ def _diff(mutant: Mutant) -> str:
     return "\n".join(list(difflib.unified_diff(before, after, lineterm="", n=1))[2:])
 
 
-def _report(numbered: dict[int, Mutant], words: dict[int, str], options: argparse.Namespace) -> dict:
+def _report(numbered: dict[int, Mutant], words: dict[int, str], asked: dict[str, Any]) -> dict:
     by_word, by_file = Counter(words.values()), {}
     for number, word in sorted(words.items()):
         counts = by_file.setdefault(numbered[number].path, Counter())
@@ -333,7 +339,7 @@ def _report(numbered: dict[int, Mutant], words: dict[int, str], options: argpars
     return {
         "mutants": len(words),
         "of": len(numbered),
-        "seed": options.seed,
+        "asked": asked,
         "killed": len(words) - by_word["survived"],
         "out of time": by_word["out of time"],
         "score": 1 - by_word["survived"] / len(words),
@@ -347,12 +353,15 @@ def _report(numbered: dict[int, Mutant], words: dict[int, str], options: argpars
     }
 
 
-def _before(results: Path) -> dict[int, str]:
-    """The verdicts of the last run, whose numbers mean the same as long as no source has changed."""
-    report = json.loads(results.read_text())
-    if report["sources"] != _fingerprint():
+def _before(options: argparse.Namespace, asked: dict[str, Any]) -> dict[str, Any]:
+    """The report of the last run if `--again` asks for it, or if it was asked for the same and can have
+    been cut short. Its numbers mean the same as long as no source has changed."""
+    report = json.loads(options.out.read_text()) if options.out.exists() else {}
+    same = report.get("sources") == _fingerprint()
+    if options.again and not same:
         raise SystemExit("the sources have changed since the last run: numbers mean other mutants now.")
-    return {int(number): word for number, word in report["verdicts"].items()}
+    goes_on = same and options.number is None and report["asked"] == asked
+    return report if options.again or goes_on else {"asked": asked, "verdicts": {}}
 
 
 def _fingerprint() -> str:

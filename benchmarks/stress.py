@@ -251,12 +251,19 @@ def _wait(
 
 
 def _processor_seconds(process: int) -> float | None:
-    """Of all threads of a process, where Linux tells."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all threads of a process and of those that it has started (training has some), where Linux
+    tells."""
+    used, started = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        number = int(path.parent.name)
+        used[number] = sum(map(int, fields[11:15]))  # with those that have ended
+        started.setdefault(int(fields[1]), []).append(number)
+    of = lambda number: used[number] + sum(map(of, started.get(number, [])))
+    return of(process) / os.sysconf("SC_CLK_TCK") if process in used else None
 
 
 @contextmanager

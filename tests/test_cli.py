@@ -177,6 +177,7 @@ def test_info_shows_problems_presets_and_model_files(trained, folder):
         (["train", "burgers", "--size", "10000000"], "lower --size, --width or --batch"),
         (["evaluate", "nowhere"], "there is no such file"),
         (["info", "nowhere"], "there is no such file"),
+        (["info", __file__], "states a problem, which is no model yet"),
     ],
 )
 def test_mistakes_get_a_message_and_no_traceback(arguments, message):

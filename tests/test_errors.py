@@ -817,5 +817,5 @@ class TestStatuses:
         assert str(status)[0].islower()
         assert "_" not in str(status)
         assert bool(status.advice) == (status is not Status.SOLVED)
-        usable = (Status.SOLVED, Status.OVERDETERMINED, Status.PREDICTED)
+        usable = (Status.SOLVED, Status.OVERDETERMINED, Status.PREDICTED, Status.AMPLIFIED)
         assert status.failed == (status not in usable)

@@ -46,8 +46,14 @@ OVER_SOON = {  # and what of them takes no time
 WRITTEN = {
     "solve": lambda folder: kept(folder / "many.h5") > 0,
     "solve to a pipe": lambda folder: (folder / "solve to a pipe.out").read_text().count("\n") > 1,
-    "train": lambda folder: list((folder / "trained" / "checkpoints" / "steps").glob("[0-9]*")),
+    "train": lambda folder: checkpoints(folder),
 }
+
+
+def checkpoints(folder):
+    """The steps of the checkpoints that are whole: one that is being written has more to its name."""
+    steps = (folder / "trained" / "checkpoints" / "steps").glob("[0-9]*")
+    return [int(path.name) for path in steps if path.name.isdigit()]
 
 
 def kept(path):
@@ -157,8 +163,7 @@ def test_an_interrupted_stream_says_what_it_keeps(folder, ended):
 
 def test_an_interrupted_training_goes_on_from_its_checkpoint(folder, ended, monkeypatch):
     assert "goes on from its last checkpoint" in ended["train"][3]
-    saved = (folder / "trained" / "checkpoints" / "steps").iterdir()
-    steps = {int(path.name) for path in saved if path.name.isdigit()}  # others were not finished
+    steps = checkpoints(folder)
     begun = []
     bar = lambda steps, done, show: begun.append(done) or 1 / 0
     monkeypatch.setattr("pdecl.train.fit._training_bar", bar)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 from spectral import chebyshev
 
 import pdecl
@@ -176,3 +177,61 @@ def test_zero_that_solves_the_pde_but_not_its_data_is_told():
     )
     assert solution.status.failed
     assert solution.relative_residual["start"] > 0.1
+
+
+class TestAmplified:
+    """u' = 8 u from u(0) = 1: an error in the start grows by e⁸. Ten polynomials leave less than 0.1% of
+    each condition, and are 20% off."""
+
+    TIME = pdecl.Box(t=(0, 1))
+    PROBLEM = pdecl.Problem(
+        TIME,
+        [
+            pdecl.Fit(lambda u, z, g: u.d("t") - g * u(), on=TIME.interior, name="growth"),
+            pdecl.Fit(lambda u, z, g: u() - 1, on=TIME.face(t=0), name="start", weight=3.0),
+        ],
+        parameter=lambda key: jax.random.uniform(key),
+    )
+    BASIS = staticmethod(lambda x, phi: jnp.stack([(2 * x[0] - 1) ** k for k in range(10)]))
+
+    def solve(self, phi=8.0, **options):
+        return pdecl.solve(self.PROBLEM, self.BASIS, phi, **{"throw": False} | options)
+
+    def test_a_warning_says_how_large_the_error_may_be(self):
+        words = r"may be large\. .* up to \S+ leave room for an error of \d\d%"
+        with pytest.warns(UserWarning, match=words):
+            assert self.solve(throw=True).status is Status.AMPLIFIED
+
+    def test_the_room_is_the_largest_change_that_the_residuals_do_not_see(self):
+        """By NumPy and a generalised eigenvalue problem."""
+        solution = self.solve()
+        fresh, power = self.PROBLEM.fresh(10), np.arange(10)
+        left = solution.residual_at(fresh)
+        relative = {name: float(r) for name, r in solution.relative_residual.items()}
+        least = 0.1 * max(relative.values())
+        tau = {name: float(left[name]) * max(1, least / relative[name]) for name in left}
+        start = (-1.0) ** power[None] / tau["start"]
+        metric = start.T @ start
+        for inside, _ in (fresh, solution.points):
+            s = 2 * np.asarray(inside.coords) - 1
+            values, slopes = s**power, 2 * power * s ** np.maximum(power - 1, 0)
+            growth = (slopes - 8 * values) / tau["growth"]
+            metric = metric + 0.5 * growth.T @ growth / len(s)
+        u = values @ np.asarray(solution.weights)
+        largest = scipy.linalg.eigh(values.T @ values, metric, eigvals_only=True)[-1]
+        assert solution.room == pytest.approx(np.sqrt(largest) / np.linalg.norm(u), rel=1e-3)
+        t = np.linspace(0, 1, 101)
+        exact = np.exp(8 * t)
+        error = np.linalg.norm(solution(t[:, None]) - exact) / np.linalg.norm(exact)
+        assert 0.2 < error < solution.room
+
+    def test_in_a_batch_inside_jit_each_phi_has_its_own(self):
+        codes = jax.jit(jax.vmap(lambda phi: self.solve(phi).code))(jnp.asarray([0.5, 8.0]))
+        assert codes.tolist() == [Status.SOLVED, Status.AMPLIFIED]
+
+    def test_a_higher_limit_lets_it_pass(self):
+        assert self.solve(residual_limit=0.1).status is Status.SOLVED
+
+    def test_where_no_limit_is_asked_for_nothing_is_measured(self):
+        solution = self.solve(residual_limit=None)
+        assert (solution.status, solution.room) == (Status.SOLVED, None)

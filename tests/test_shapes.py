@@ -202,6 +202,10 @@ def test_laplace_in_a_ring_by_functions_that_solve_it():
     [
         (lambda: Ball((0, 0), -1), "radius must be positive"),
         (lambda: Ball((0, np.nan), 1), "NaN"),
+        (lambda: Disk((0, 0, 0), 1), "in 3 dimensions write Ball"),
+        (lambda: Disk((0, 0), "1"), "Disk: radius must be a number; found '1'"),
+        (lambda: Disk((0, 0), [1, 2]), "Disk: radius must be a number"),
+        (lambda: Rectangle((0, 0, 0), (1, 1, 1)), "in 3 dimensions write Cuboid"),
         (lambda: Cuboid((0, 0), (1, 0)), "empty"),
         (lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), "intersects itself: side 1 crosses side 3"),
         (lambda: Domain(Disk((0, 0), 1) & Disk((3, 0), 1)), "empty"),

@@ -118,7 +118,7 @@ class TestReaction:
         )(jnp.array([11.0]))
         assert ask(0).status == [Status.NOT_CONVERGED]
         found = ask(16)
-        assert found.status == [Status.SOLVED]
+        assert not found.status[0].failed
         assert error_of(self.at_the_end(found)[0], 11.0) < 0.03
 
     def test_a_basis_that_cannot_hold_the_solution_is_said_to_fail(self):

@@ -175,6 +175,7 @@ def test_functionals_are_those_of_numpy():
     ("words", "message"),
     [
         ("mean", "is no functional"),
+        ("", "is no functional"),
         ("mean over", "is no functional"),
         ("median over t", "there is no median"),
         ("mean over y", "have the axes t, x"),

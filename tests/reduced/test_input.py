@@ -140,6 +140,13 @@ def test_files_that_are_none(file, trained, tmp_path):
         load(file)
     with pytest.raises(pdecl.ModelFileError, match="no such file"):
         load_compiled(tmp_path / "nothing.safetensors")
+    for read, words in [(pdecl.load, "a model is the name"), (pdecl.open, "a file of answers")]:
+        with pytest.raises(TypeError, match=f"{words}.*found 3"):
+            read(3)
+    with pytest.raises(ValueError, match="at least one training φ; found -3"):
+        pdecl.compile(trained, phis=-3)
+    with pytest.raises(ValueError, match="refine takes the solutions"):
+        pdecl.refine(trained, None, 1e-3)
 
 
 def blank(basis):

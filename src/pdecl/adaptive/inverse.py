@@ -193,6 +193,9 @@ def _least_squares(A: Sparse) -> Both:
     norms = np.where(norms > 0, norms, 1.0)
     A = A @ scipy.sparse.diags(1 / norms)
     rows, columns = A.shape
+    # SuperLU would find out too, but writes lines of LAPACK's about it before.
+    if scipy.sparse.csgraph.structural_rank(A) < columns:
+        raise Singular(SINGULAR)
     solve, back = _sparse(
         scipy.sparse.bmat([[_SOFT * scipy.sparse.identity(rows), A], [A.conj().T, None]], format="csr")
     )

@@ -29,6 +29,7 @@ class Reading:
     - `ends`: (unknown, axis, side) to the number of conditions there. - `owned`: a condition on faces to
       the unknowns that it determines there, each with the number of conditions that did so before.
     - `orders`: for each unknown the highest derivative along each axis.
+    - `energies`: conditions that are energies; with any, all are in `rest` and nothing is marched.
     """
 
     problem: Problem
@@ -43,6 +44,7 @@ class Reading:
     ends: dict[tuple[str, int, int], int]
     owned: dict[int, list[tuple[str, int]]]
     orders: dict[str, list[int]]
+    energies: tuple[int, ...] = ()
 
     def conditions(self, unknown: str, axis: int) -> int:
         """How many conditions at the ends of an axis the functions of an unknown are made for: its own,
@@ -74,6 +76,8 @@ def read(problem: Problem, phi: Any) -> Reading:
     names, conditions = problem.domain.names, problem.conditions
     asked = [asks_for(c, problem.unknowns, names, _sample(c), phi) for c in conditions]
     entries, rows = [tuple(sorted(e)) for e, _ in asked], [count for _, count in asked]
+    if any(c.kind == "Energy" for c in conditions):
+        return _read_energies(problem, entries, rows, phi)
     if getattr(problem.domain, "shape", None) is None:
         _require_pins(problem, rows)
     pairs = [i for i, c in enumerate(conditions) if _is_paired(c)]
@@ -134,18 +138,81 @@ def fixed(problem: Problem, phi: Any) -> Problem:
     return Problem(domain, conditions, unknowns=problem.unknowns)
 
 
+# --- energies
+# ------------------------------------------------------------------------------
+def _read_energies(
+    problem: Problem, entries: list[tuple[Entry, ...]], rows: list[int], phi: Any
+) -> Reading:
+    """Of a problem with energies: the other conditions hold values on parts of the boundary."""
+    conditions = problem.conditions
+    energies = tuple(i for i, c in enumerate(conditions) if c.kind == "Energy")
+    for i, c in enumerate(conditions):
+        _require_energetic(problem, c, entries[i])
+    inner = [i for i in energies if conditions[i].on.sides == ((),)]
+    order = {u: _highest(entries, inner, u) for u in problem.unknowns}
+    if missing := [u for u in problem.unknowns if not order[u]]:
+        raise ValueError(
+            f"no Energy inside of the domain reads a derivative of {missing[0]}: what is minimised must "
+            'be the integral of a density of derivatives, such as u.d("x")**2 / 2.'
+        )
+    for i in set(range(len(conditions))) - set(inner):
+        for e in entries[i]:
+            if len(e.axes) >= order[e.unknown]:
+                raise ValueError(
+                    f"{describe(conditions[i])}: it reads a derivative of {e.unknown} of order "
+                    f"{len(e.axes)} on the boundary, and the Energy inside reads none above "
+                    f"{order[e.unknown]}. With an Energy values are held; a flux or a traction g is an "
+                    "Energy on its part of the boundary, with density -g * u()."
+                )
+    linear = all(_is_quadratic(problem, i, entries[i], phi) for i in range(len(conditions)))
+    orders = {u: [0] * len(problem.domain.names) for u in problem.unknowns}
+    rest = list(range(len(conditions)))
+    return Reading(
+        problem, entries, rows, linear, (), None, [], rest, dict.fromkeys(orders, 0), {}, {}, orders,
+        energies,
+    )  # fmt: skip
+
+
+def _highest(entries: list[tuple[Entry, ...]], some: list[int], unknown: str) -> int:
+    return max((len(e.axes) for i in some for e in entries[i] if e.unknown == unknown), default=0)
+
+
+def _require_energetic(problem: Problem, c: Condition, entries: tuple[Entry, ...]) -> None:
+    d, shape = len(problem.domain.names), getattr(problem.domain, "shape", None)
+    if d > 3 or (shape is not None and d > shape.dim):
+        what = f"on {d} coordinates" if d > 3 else "in time"
+        raise ValueError(
+            f"an Energy is not minimised to a tolerance {what}, but on one to three coordinates of "
+            f"space: state the equation, as Fit, or {_BASIS}"
+        )
+    if not isinstance(c.on, Region) or c.on.paired or getattr(c.on, "within", None) is not None:
+        raise ValueError(
+            f"{describe(c)}: with an Energy a solve to a tolerance takes conditions on the interior and "
+            f"on parts of the boundary, not on pairs, points or interfaces: {_BASIS}"
+        )
+    if any(e.place for e in entries):
+        raise ValueError(f"{describe(c)}: an Energy reads u at its own point alone.")
+    if c.kind != "Energy" and c.on.sides == ((),):
+        raise ValueError(
+            f"{describe(c)} holds inside, where the Energy is minimised: there is one or the other. A "
+            "constraint inside can be a term of the Energy, such as 1e3 * div**2; or state equations "
+            "alone."
+        )
+
+
+def _is_quadratic(problem: Problem, i: int, entries: tuple[Entry, ...], phi: Any) -> bool:
+    if problem.conditions[i].kind != "Energy":
+        return _is_affine(problem, i, entries, phi)
+    at = _at_zero(problem, i, entries, phi)
+    return is_affine(jax.grad(lambda v: at(v)[0]), jnp.zeros(len(entries)))
+
+
 # --- what is not solved so
 # ------------------------------------------------------------------------------
 _BASIS = "pass a basis, solve(problem, basis, phi), without `tolerance`."
 
 
 def _require_kind(c: Condition) -> None:
-    if c.kind == "Energy":
-        raise ValueError(
-            f"{describe(c)}: a solve to a tolerance takes equations, Fit and Enforce, not energies: "
-            f"state "
-            f"the Euler–Lagrange equation, or {_BASIS}"
-        )
     if not isinstance(c.on, Region | Points):
         raise ValueError(
             f"{describe(c)}: a solve to a tolerance takes conditions on parts of a box, not on points "

@@ -15,6 +15,7 @@ from ..state.problem import Problem
 from .reading import Reading, fixed, read
 
 _INSIDE = 500  # points that residuals are measured at
+_AT_ONCE = 32768  # points of an energy
 _TOGETHER, _BLOCK = 16, 512  # φ and points in one call of a program for many
 
 
@@ -44,6 +45,26 @@ class Programs:
             return values, slopes
 
         return self._compiled("rows", index, jax.vmap(both, (0, 0, None)))
+
+    def density(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to an energy's density at many points."""
+        program = lambda where, v, phi: self._equation(index)(v, where, phi)[0]
+        return self._compiled("density", index, jax.vmap(program, (0, 0, None)))
+
+    def slope(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to the density's derivatives by what it reads."""
+        density = lambda v, where, phi: self._equation(index)(v, where, phi)[0]
+        program = lambda where, v, phi: jax.grad(density)(v, where, phi)
+        return self._compiled("slope", index, jax.vmap(program, (0, 0, None)))
+
+    def curvature(self, index: int) -> Callable[..., Any]:
+        """`(where, v, phi)` to the density's first and second derivatives by what it reads."""
+
+        def both(where: Any, v: Any, phi: Any) -> Any:
+            slope = jax.grad(lambda v: self._equation(index)(v, where, phi)[0])
+            return slope(v), jax.jacfwd(slope)(v)
+
+        return self._compiled("curvature", index, jax.vmap(both, (0, 0, None)))
 
     def many(self, index: int) -> Callable[..., Any]:
         """The same for a batch of φ at the same points, v and φ with one more axis in front."""
@@ -116,6 +137,37 @@ class Equations:
         program = self.programs.rows(index)
         values, slopes = program(jax.tree.map(padded, where), padded(v), self.phi)
         return np.asarray(values)[: len(v)], np.asarray(slopes)[: len(v)]
+
+    def density(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """(n,): an energy's density."""
+        (found,) = self._in_parts(lambda *at: (self.programs.density(index)(*at, self.phi),), where, v)
+        return found
+
+    def slope(self, index: int, where: dict[str, Any], v: np.ndarray) -> np.ndarray:
+        """(n, entries): its derivatives by what it reads."""
+        (found,) = self._in_parts(lambda *at: (self.programs.slope(index)(*at, self.phi),), where, v)
+        return found
+
+    def curvature(
+        self, index: int, where: dict[str, Any], v: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(n, entries) and (n, entries, entries): its derivatives by what it reads."""
+        first, second = self._in_parts(
+            lambda *at: self.programs.curvature(index)(*at, self.phi), where, v
+        )
+        return first, second
+
+    def _in_parts(
+        self, program: Callable[..., Any], where: dict[str, Any], v: np.ndarray
+    ) -> list[np.ndarray]:
+        """A program at some points at a time: second derivatives of all would fill the memory."""
+        found = []
+        for first in range(0, len(v), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            at = jax.tree.map(lambda x: padded(x[some]), where)  # noqa: B023
+            parts = program(at, padded(v[some]))
+            found.append([np.asarray(part)[: len(v[some])] for part in parts])
+        return [np.concatenate(part) for part in zip(*found, strict=True)]
 
     def some(self, numbers: Any) -> "Equations":
         return self

@@ -17,6 +17,7 @@ from .cells.levels import Levels as CellLevels
 from .cells.marching import ByDegree, Marches
 from .corners import disagreement
 from .effort import Budget, Effort, Stop
+from .energies.levels import Levels as EnergyLevels
 from .levels import Levels
 from .marching import March
 from .reading import Reading, repetition
@@ -63,6 +64,11 @@ def solve_to_tolerance(
             raise TypeError(
                 "a solve to a tolerance is not differentiated, nor traced by jit or vmap, with respect "
                 "to a shape that φ moves: call it outside, or pass a basis and no `tolerance`."
+            )
+        if any(c.kind == "Energy" for c in problem.conditions):
+            raise TypeError(
+                "a solve of an Energy to a tolerance is not differentiated, nor traced by jit or vmap: "
+                "call it outside, or pass a basis and no `tolerance`."
             )
         return Traced.of(
             problem,
@@ -148,6 +154,8 @@ def _by_levels(equations: Equations, tolerance: float, effort: Effort) -> Adapti
 
 def _levels_of(reading: Reading) -> Any:
     """None for what is marched on a box."""
+    if reading.energies:
+        return EnergyLevels
     many = len(reading.space_axes) > 3
     if reading.marched is not None:
         return None if reading.shape is None else ByDegree if many else Marches
@@ -256,7 +264,7 @@ def _ended_early(solution: Adaptive) -> bool:
     if solution.marched is None or not solution.pieces:
         return not solution.pieces
     last, (low, high) = solution.pieces[-1], solution.problem.domain.bounds[solution.marched]
-    return last.low + last.h < high - 1e-9 * (high - low)
+    return bool(last.low + last.h < high - 1e-9 * (high - low))
 
 
 def _status(solution: Adaptive, measured: dict[str, float]) -> None:
@@ -266,7 +274,7 @@ def _status(solution: Adaptive, measured: dict[str, float]) -> None:
     limits = {
         name: _CONTRADICTION if c.residual_limit is None else c.residual_limit
         for name, c in named
-        if not (solution.has_jumped and is_inside(c.on))
+        if name in measured and not (solution.has_jumped and is_inside(c.on))
     }
     if not limits:
         return

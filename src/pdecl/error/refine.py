@@ -52,7 +52,7 @@ def refine(
     """
     if not (np.isfinite(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be a positive number; found {tolerance!r}.")
-    if solution.code.ndim != 1:
+    if not isinstance(solution, Solution) or solution.code.ndim != 1:
         raise ValueError("refine takes the solutions of a batch of φ, as trained.solve gives them.")
     family = trained.family
     if known is None:

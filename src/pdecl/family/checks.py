@@ -38,7 +38,7 @@ def as_batch(phi: Phi, name: str, axes: int, meaning: str) -> np.ndarray:
 def as_batch_like(phi: Phi, like: PyTree, alone: str) -> Any:
     """`phi`, built as `like`, as finite float64 arrays with one batch axis before their own axes."""
     names, leaves = names_of(like, alone), jax.tree.leaves(like)
-    built = jax.tree.structure(like)
+    built: Any = jax.tree.structure(like)
     if jax.tree_util.treedef_is_leaf(built):
         given = [phi]
     elif jax.tree.structure(phi, is_leaf=lambda part: isinstance(part, list)) != built:

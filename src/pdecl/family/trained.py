@@ -24,7 +24,7 @@ from ..layer.solution import Given, Solution
 from ..layer.solve import predict, sizes_of, solve
 from ..state.points import Points
 from ..state.problem import Problem
-from ..support import storage
+from ..support import mistakes, storage
 from ..support.summary import Summarised, Summary
 from ..support.types import Phi
 from . import CALIBRATING, Family, describe, names, resolve
@@ -267,11 +267,20 @@ def shipped() -> list[str]:
 
 def find(name: str | os.PathLike[str]) -> Path:
     """The file behind a shipped basis' name, a file, or a run's folder."""
+    if not isinstance(name, str | os.PathLike):
+        raise TypeError(
+            "a model is the name of one that comes with the package, a file, or the folder of a run; "
+            f"found {mistakes.found(name)}."
+        )
     if str(name) in shipped():
         return Path(str(resources.files("pdecl") / "models" / f"{name}.safetensors"))
     path = Path(name)
     if path.is_dir():
         path = path / "model.safetensors"
+    if path.suffix == ".py" and path.is_file():
+        raise storage.ModelFileError(
+            f"{path} states a problem, which is no model yet: pdecl train {path} makes a folder of one."
+        )
     if not path.is_file():
         raise storage.ModelFileError(
             f"{path}: there is no such file. Trained bases that come with the package: "

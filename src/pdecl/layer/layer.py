@@ -30,6 +30,7 @@ class Outcome(eqx.Module):
     violation: Float[Array, ""]
     residual: dict[str, Float[Array, ""]] = eqx.field(default_factory=dict)
     measured: dict[str, Float[Array, ""]] | None = None
+    room: Float[Array, ""] | None = None
 
 
 def weights_of(

@@ -26,8 +26,18 @@ Axes = tuple[str, tuple[int, ...]]  # an unknown and the axes of a derivative, w
 
 def relative_residuals(system: System, weights: Float[Array, " N"]) -> dict[str, Float[Array, ""]]:
     """For each `Fit` and `Enforce` condition its relative residual, the largest of its rows."""
+    each = squares(system, weights)
+    return {name: jnp.sqrt(jnp.max(left / whole)) for name, (left, whole) in each.items()}
+
+
+def squares(
+    system: System, weights: Float[Array, " N"]
+) -> dict[str, tuple[Float[Array, " rows"], Float[Array, " rows"]]]:
+    """For each `Fit` and `Enforce` condition, and each of its rows, what is left and the size of its
+    terms, as mean squares times the weight. Where there are no terms, and nothing left, the size is
+    one: 0 = 0 holds."""
     fields = system.fields(weights)
-    typical, relative = _typical(fields), {}
+    typical, each = _typical(fields), {}
     for i, (name, condition) in enumerate(
         zip(system.problem.names(), system.problem.conditions, strict=True)
     ):
@@ -36,10 +46,8 @@ def relative_residuals(system: System, weights: Float[Array, " N"]) -> dict[str,
         rows, sizes = _rows_and_sizes(system, i, fields, typical)
         share = system.scale(i)[:, None]
         left, whole = (jnp.sum((share * x) ** 2, axis=0) for x in (rows, sizes))
-        # No terms at all, and nothing left: 0 = 0 holds.
-        squares = jnp.where(whole > 0, left / jnp.where(whole > 0, whole, 1.0), 0.0)
-        relative[name] = jnp.sqrt(jnp.max(squares))
-    return relative
+        each[name] = jnp.where(whole > 0, left, 0.0), jnp.where(whole > 0, whole, 1.0)
+    return each
 
 
 def sizes_of_terms(system: System, weights: Float[Array, " N"]) -> Float[Array, " n"]:

@@ -1,5 +1,6 @@
 """`Solution`: u for one φ or a batch, as a function that can be called, and how well conditions hold."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,8 +25,9 @@ from .batching import whole
 from .residual import relative_residuals, unseen
 from .system import build
 
-# The relative residual above which a condition does not hold.
-RESIDUAL_LIMIT = 0.03
+# The relative residual above which a condition does not hold, and how many times as large an error the
+# residuals may leave room for.
+RESIDUAL_LIMIT, ROOM = 0.03, 10
 
 
 class _Shared:
@@ -96,6 +98,9 @@ class Solution(Shown, eqx.Module):
     - `relative_residual`: for each `Fit` and `Enforce` condition the root mean square of its equation
       over that of the size of its terms, on other points than those: 1e-3 says that the condition
       holds to three digits. An energy has none.
+    - `room`: the relative error that these residuals leave room for: the largest change of u within its
+      functions that changes no condition by more than what is left of it. Zero where that cannot be
+      large, None where it was not asked.
     """
 
     given: Given
@@ -108,6 +113,7 @@ class Solution(Shown, eqx.Module):
     residual: dict[str, Float[Array, "*batch"]]
     # What `solve` has measured; other solutions measure it when they are asked.
     measured: dict[str, Float[Array, "*batch"]] | None = None
+    room: Float[Array, "*batch"] | None = None
     seconds: Float[Array, "*batch"] | None = eqx.field(default=None, kw_only=True)
 
     def __call__(self, points: Any) -> Any:
@@ -169,6 +175,7 @@ class Solution(Shown, eqx.Module):
                 ("iterations", self.iterations),
                 ("optimality", self.optimality),
                 ("violation", self.violation if enforces else None),
+                ("room for error", _known_room(self.room)),
                 ("seconds", seconds),
                 ("conditions", Table(("", "relative residual", "residual"), _held(self))),
             ],
@@ -249,6 +256,14 @@ def check_residuals(
     return code
 
 
+def check_room(problem: Problem, code: Array, room: Array, limit: float | Array | None) -> Array:
+    """The status, where residuals within the limits leave room for a large error."""
+    if limit is None:
+        return code
+    most = ROOM * jnp.max(jnp.asarray([*_limits(problem, limit).values()]))
+    return jnp.where((code == int(Status.SOLVED)) & (room > most), int(Status.AMPLIFIED), code)
+
+
 def _limits(problem: Problem, limit: float | Array) -> dict[str, Any]:
     """The relative residual up to which each condition holds."""
     named = zip(problem.names(), problem.conditions, strict=True)
@@ -258,15 +273,15 @@ def _limits(problem: Problem, limit: float | Array) -> dict[str, Any]:
 
 def raise_failed(solution: Solution) -> Solution:
     """Raises for a failed solve: at once where the numbers are known, also inside `vmap`; at run time
-    inside `jit`."""
-    known = whole((solution.code, solution.measured))
+    inside `jit`. Warns, where they are known, of residuals that leave room for a large error."""
+    known = whole((solution.code, solution.measured, solution.room))
     if known is None:
         weights = solution.weights
         for status in filter(lambda status: status.failed, Status):
             happened = solution.code == int(status)
             weights = eqx.error_if(weights, happened, f"{status}. {status.advice}")
         return eqx.tree_at(lambda s: s.weights, solution, weights)
-    codes, measured = known
+    codes, measured, room = known
     for index, code in np.ndenumerate(codes):
         status = Status(int(code))
         if status.failed:
@@ -275,6 +290,15 @@ def raise_failed(solution: Solution) -> Solution:
             told = status is Status.NOT_HELD and measured is not None
             detail = worst_held(solution.problem, measured, index) + "." if told else ""
             raise SolveError(status, where, detail)
+    amplified = codes == int(Status.AMPLIFIED)
+    if amplified.any():
+        count = f" ({amplified.sum()} of {codes.size} φ)" if codes.ndim else ""
+        most = max(np.max(residual[amplified]) for residual in measured.values())
+        warnings.warn(
+            f"{Status.AMPLIFIED}{count}. Relative residuals of up to {most:.2g} leave room for an error "
+            f"of {np.max(room[amplified]):.0%}. {Status.AMPLIFIED.advice}",
+            stacklevel=3,
+        )
     return solution
 
 
@@ -304,3 +328,8 @@ def _held(solution: Solution) -> list[tuple[str, Any, Any]]:
     """For each condition its name, and how well it holds where that has been measured."""
     measured = solution.measured or {}
     return [(name, measured.get(name, ""), size) for name, size in solution.residual.items()]
+
+
+def _known_room(room: Array | None) -> Array | None:
+    """For the summary: nothing where it was zero throughout."""
+    return room if room is not None and is_concrete(room) and np.any(np.asarray(room) > 0) else None

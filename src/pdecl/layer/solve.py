@@ -20,11 +20,12 @@ from ..state.points import Points
 from ..state.problem import Problem, require_problem
 from ..support.mistakes import found
 from ..support.status import Status
+from .amplification import room_for_error
 from .batching import whole
 from .implicit import constant
 from .layer import Outcome, finite, weights_of
 from .residual import relative_residuals, unseen
-from .solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, raise_failed
+from .solution import RESIDUAL_LIMIT, Given, Solution, check_residuals, check_room, raise_failed
 from .solvers import GaussNewton, LinearSolver
 from .system import build
 
@@ -102,8 +103,9 @@ def solve(
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
-      (`Status.NOT_HELD`), unless it has a limit of its own. None: nothing is measured,
-      which saves its time.
+      (`Status.NOT_HELD`), unless it has a limit of its own. Residuals that leave room for an error of
+      ten times the limit have a status too (`Status.AMPLIFIED`) and a warning. None: nothing is
+      measured, which saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
@@ -235,9 +237,15 @@ def _solve(given: _Given, phi: Any) -> Outcome:
             return found
         sets = unseen(system, fresh)
         check = build(problem, constant(basis), constant(phi), sets, hold, whole=True)
-        measured = relative_residuals(check, constant(found.weights))
+        weights = constant(found.weights)
+        measured = relative_residuals(check, weights)
         code = check_residuals(problem, found.code, measured, limit)
-        return replace(found, code=code, measured=measured)
+        if not hold or system.indices("Energy") or not measured:
+            return replace(found, code=code, measured=measured)
+        system, check = constant((system, check))
+        room = room_for_error(system, check, weights, measured, code, solver.linear)
+        code = check_room(problem, code, room, limit)
+        return replace(found, code=code, measured=measured, room=room)
 
 
 @eqx.filter_jit

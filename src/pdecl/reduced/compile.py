@@ -133,6 +133,8 @@ def snapshots_from(
         count = 400 if phis is None else phis
         if basis is not None or not isinstance(count, int):
             raise TypeError("a Trained comes with its basis; `phis` says how many training φ to use.")
+        if count < 1:
+            raise ValueError(f"compile: `phis` must be at least one training φ; found {count}.")
         snapshots = snapshots_of(problem, count, solver, reduce=reduce)
         return snapshots, snapshots.experiment
     if basis is None or phis is None:

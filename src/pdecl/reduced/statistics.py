@@ -99,8 +99,11 @@ def learned_start(
             ways.append((error, power, least, mean, directions))
     _, power, least, mean, directions = min(ways, key=lambda way: way[0])
     at = (_counted(seen, least) - mean) @ directions
-    found = least, mean, directions, at, _interpolation(at, answers, power)[0]
-    return WarmStart(*map(jnp.asarray, found), power=power)
+    arrays = {
+        "least": least, "mean": mean, "directions": directions, "centres": at,
+        "coefficients": _interpolation(at, answers, power)[0],
+    }  # fmt: skip
+    return WarmStart(**jax.tree.map(jnp.asarray, arrays), power=power)
 
 
 def flat(phi: Any) -> Float[Array, " D"]:

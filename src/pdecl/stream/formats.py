@@ -169,23 +169,19 @@ class Hdf5(Arrays):
             if count is None:
                 options = {**options, "maxshape": (None, *shape[1:])}
             item = file.create_dataset(name, shape, kind, fillvalue=fill, **options)
-            if name == "sample":
-                item.make_scale(name)
-            elif name == "block":
-                item.make_scale(_DIMENSION_ALONE)
-            elif name == "checksum":
-                item.dims[0].attach_scale(column("block", "u1", (), 0, length))
-            else:
-                for place, axis in enumerate(("sample", *axes)):
-                    item.dims[place].attach_scale(file[axis])
-            return item
+            scales = {"sample": name, "block": _DIMENSION_ALONE}
+            if name in scales:
+                item.make_scale(scales[name])
+                return item
+            if name == "checksum":
+                column("block", "u1", (), 0, length)
+            return _attached(file, item, ("block" if name == "checksum" else "sample", *axes))
 
         def fixed(name: str, values: Any, axes: tuple[str, ...]) -> Any:
             file[name] = values
-            if axes == (name,):
-                file[name].make_scale(name)
-            elif axes:
-                file[name].dims[0].attach_scale(file[axes[0]])
+            if axes != (name,):
+                return _attached(file, file[name], axes)
+            file[name].make_scale(name)
             return file[name]
 
         with h5py.File(path, "w", track_order=True) as file:
@@ -238,6 +234,13 @@ class Hdf5(Arrays):
 
 
 _PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+
+
+def _attached(file: Any, item: Any, axes: tuple[str, ...]) -> Any:
+    """An array of HDF5 whose dimensions have names."""
+    for place, axis in enumerate(axes):
+        item.dims[place].attach_scale(file[axis])
+    return item
 
 
 def _in_place(fill: Any) -> Any:

@@ -208,7 +208,7 @@ def reductions_of(
     """Words for functionals of values that have these axes and names."""
     each = (words if isinstance(words, str) else ";".join(words)).split(";")
     reductions: list[Reduction] = []
-    for word in filter(str.strip, each):
+    for word in [*filter(str.strip, each)] or [""]:  # nothing but semicolons names none
         match = _REDUCTION.fullmatch(word)
         if match is None:
             raise ValueError(

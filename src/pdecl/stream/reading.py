@@ -17,7 +17,7 @@ from ..family.model import WEIGHTS, Model, along
 from ..family.trained import find, shipped
 from ..layer.solution import Solution
 from ..reduced.load import load
-from ..support import storage
+from ..support import mistakes, storage
 from ..support.status import Status
 from . import formats
 from .formats import Arrays
@@ -50,6 +50,8 @@ def open(
       file. Left out, it is looked for among those that come along. Another one is rejected.
     - `problem`: as in `pdecl.load`, for a model file of a problem of your own.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"open: `path` must be that of a file of answers; found {mistakes.found(path)}.")
     path = Path(path)
     partial = path.with_name(f"{path.name}.partial.h5")
     if not formats.exists(path) and partial.exists():

@@ -95,7 +95,8 @@ def ask(
         query = at_points(problem, family, points, derivatives)
     else:
         query = on_grid(problem, family, grid, shape, derivatives)
-    return replace(reducing(query, reduce) if reduce else query, dtype=dtype)
+    wanted = query if reduce == () or reduce == [] else reducing(query, reduce)
+    return replace(wanted, dtype=dtype)
 
 
 def solve_stream(

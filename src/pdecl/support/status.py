@@ -21,6 +21,7 @@ class Status(enum.IntEnum):
     REJECTED = 8
     NOT_HELD = 9
     TOLERANCE_NOT_MET = 10
+    AMPLIFIED = 11
 
     def __str__(self) -> str:
         return _WORDS[self][0]
@@ -32,7 +33,7 @@ class Status(enum.IntEnum):
     @property
     def failed(self) -> bool:
         """Whether the weights should not be used. Raised as an exception unless `throw=False`."""
-        return self > Status.OVERDETERMINED
+        return self > Status.OVERDETERMINED and self is not Status.AMPLIFIED
 
 
 def usable(codes: Any) -> np.ndarray:
@@ -103,6 +104,13 @@ _WORDS = {
         "of the condition. Try more functions, steeper ones, or ones that know the domain; more points, "
         "if `solution.residual` is small; for nonlinear conditions a start nearer (`initial=`). To get "
         "the answer all the same: `throw=False`, or a higher `residual_limit`.",
+    ),
+    Status.AMPLIFIED: (
+        "the residuals are small, the error may be large",
+        "Other combinations of these functions, far from this one, leave as little of the conditions: "
+        "the equation amplifies what is left, or a condition is missing. Look whether each side of the "
+        "domain has its condition; try more functions, a larger `weight` for the condition that is held "
+        "least, shorter times, or a solve to a tolerance (`tolerance=`).",
     ),
     Status.TOLERANCE_NOT_MET: (
         "the tolerance is not met",

@@ -376,14 +376,8 @@ def make_step(
 
     # The problems are arguments: points that they hold would be constants of the program otherwise.
     @eqx.filter_jit
-    def step(
-        state: PyTree,
-        problems: tuple[Problem, Problem | None],
-        phis: Phi,
-        key: PRNGKeyArray,
-        number: Array,
-    ) -> tuple[Any, _Report]:
-        arrays, static = eqx.partition((state, problems, phis, key, number), eqx.is_array)
+    def step(*given: Any) -> tuple[Any, _Report]:
+        arrays, static = eqx.partition(given, eqx.is_array)
         of_arrays = lambda arrays: advance(*eqx.combine(arrays, static))
         outputs = "state", _Report("loss", "finite", PHI, PHI, PHI)
         return split(of_arrays, mesh, ["all"], outputs)(arrays)

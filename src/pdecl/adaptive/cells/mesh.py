@@ -46,6 +46,10 @@ class Mesh:
     def highs(self) -> np.ndarray:
         return self.lows + self.sides
 
+    @property
+    def middles(self) -> np.ndarray:
+        return self.lows + self.sides / 2
+
     def find(self, level: np.ndarray, place: np.ndarray) -> np.ndarray:
         """The numbers of cells by level and place; −1 where there is none."""
         wanted, (known, order) = _keys(level, place), self._sorted
@@ -80,6 +84,19 @@ class Mesh:
             found.append((a[here], b[here], np.full(here.sum(), axis), own[here]))
         below, above, axes, smaller = (np.concatenate(part) for part in zip(*found, strict=True))
         return below, above, axes, smaller
+
+    def halved(self, marks: np.ndarray) -> "Mesh":
+        """Marked cells halved along every coordinate, whatever their neighbours are."""
+        ways = np.indices([2] * len(self.low)).reshape(len(self.low), -1).T
+        place = (2 * self.place[marks][:, None] + ways).reshape(-1, len(self.low))
+        level = np.repeat(self.level[marks] + 1, len(ways))
+        return Mesh(
+            self.low,
+            self.high,
+            self.counts,
+            np.concatenate([self.level[~marks], level]),
+            np.concatenate([self.place[~marks], place]),
+        )
 
     def refined(self, marks: np.ndarray) -> "Mesh":
         """Marked cells halved along every coordinate, and those that would be two levels above a

@@ -145,11 +145,14 @@ class Classify:
         return self.table.index(names)
 
     def __call__(self, x: np.ndarray, normal: np.ndarray, leaf: int, patch: Patch) -> tuple:
-        step = _STEP * self.shape.size * normal
-        behind, ahead = (np.asarray(self.shape.distance(x + way * step)) for way in (-1, 1))
-        signs = np.where(
-            (behind < 0) & (ahead > 0), 1.0, np.where((behind > 0) & (ahead < 0), -1.0, 0.0)
-        )
+        if len(self.leaves) == 1:  # all of a primitive's patches are its boundary
+            signs = np.ones(len(x))
+        else:
+            step = _STEP * self.shape.size * normal
+            behind, ahead = (np.asarray(self.shape.distance(x + way * step)) for way in (-1, 1))
+            signs = np.where(
+                (behind < 0) & (ahead > 0), 1.0, np.where((behind > 0) & (ahead < 0), -1.0, 0.0)
+            )
         for other in self.leaves[:leaf]:  # a face of two primitives is the first one's
             signs[np.abs(other.distance(x)) < 0.01 * _STEP * self.shape.size] = 0.0
         names = np.where(signs == 0, -1, self.number(self.names(leaf, patch)))

@@ -80,12 +80,16 @@ class Facets(Primitive):
         if len(points) > 20_000:
             parts = [self._nearest(points[i : i + 20_000]) for i in range(0, len(points), 20_000)]
             return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
-        rows = owner[tree.query(points, k=_NEAR)[1]]
-        spread = np.repeat(points, _NEAR, axis=0)
-        closest = closest_point(self.facets[rows.ravel()], spread).reshape(*rows.shape, 3)
+        rows = np.sort(owner[tree.query(points, k=_NEAR)[1]], axis=1)
+        # Neighbouring samples are mostly of the same triangle, which is looked at once.
+        repeated = np.zeros(rows.shape, bool)
+        repeated[:, 1:] = rows[:, 1:] == rows[:, :-1]
+        point, place = np.nonzero(~repeated)
+        closest = np.full((*rows.shape, 3), np.inf)
+        closest[point, place] = closest_point(self.facets[rows[point, place]], points[point])
         off = points[:, None, :] - closest
         length = np.linalg.norm(off, axis=2)
-        facing = np.sum(off * normals[rows], axis=2)
+        facing = np.sum(np.where(repeated[..., None], 0.0, off) * normals[rows], axis=2)
         least = length.min(axis=1, keepdims=True)
         alike = length <= least + 1e-9 * self.size
         best = np.argmax(np.where(alike, np.abs(facing), -1.0), axis=1)[:, None]

@@ -29,11 +29,12 @@ def space(*arrays: Any) -> Any:
 class Patch:
     """`at(s)` for s of shape (n, k) gives points (n, d), outward normals, and the measure of the image
     per unit of s. `suffix` tells it from others of the same primitive; `even` says that the measure per
-    unit is the same everywhere."""
+    unit is the same everywhere; `corners` (m, d, d) are those of the simplices it consists of, if so."""
 
     at: Callable[[Any], tuple[Any, Any, Any]]
     suffix: str = ""
     even: bool = True
+    corners: Any = None
 
 
 def sphere(dim: int, s: Parameters) -> Any:
@@ -84,7 +85,7 @@ def simplices(corners: Shaped[Any, "m d d"], suffix: str = "") -> Patch:
             points = (1 - root) * here[:, 0] + root * ((1 - v) * here[:, 1] + v * here[:, 2])
         return points, normals[row], xp.broadcast_to(whole, (len(row),))
 
-    return Patch(at, suffix)
+    return Patch(at, suffix, corners=corners)
 
 
 def _normals(corners: Shaped[Any, "m d d"]) -> tuple[Any, Any]:

@@ -21,13 +21,14 @@ class Ball(Primitive):
     kind = "ball"
 
     def __init__(self, centre: Vector, radius: Any, part: str | None = None):
-        self.centre, self.radius, self.part = _vector("Ball: centre", centre), _plain(radius), part
-        self.dim = len(self.centre)
-        _positive("Ball: radius", radius)
+        name = type(self).__name__
+        _positive(f"{name}: radius", radius, one=True)
+        self.centre, self.radius = _vector(f"{name}: centre", centre), _plain(radius)
+        self.part, self.dim = part, len(self.centre)
         self.exact = float(sphere_area(self.dim) / self.dim * _known(radius) ** self.dim)
 
     def __repr__(self) -> str:
-        return f"Ball({_short(self.centre)}, {_short(self.radius)})"
+        return f"{type(self).__name__}({_short(self.centre)}, {_short(self.radius)})"
 
     def distance(self, points: Coords) -> Any:
         return _norm(points - self.centre) - self.radius
@@ -57,7 +58,12 @@ class Ball(Primitive):
         return [Patch(at)]
 
 
-Disk = Ball
+class Disk(Ball):
+    """A ball in the plane."""
+
+    def __init__(self, centre: Vector, radius: Any, part: str | None = None):
+        super().__init__(centre, radius, part)
+        _in_the_plane(self, "centre", "Ball")
 
 
 class Ellipse(Primitive):
@@ -129,18 +135,19 @@ class Cuboid(Primitive):
     sides = ("left", "right", "bottom", "top", "back", "front")
 
     def __init__(self, low: Vector, high: Vector, part: str | None = None):
-        self.low, self.high = _vector("Cuboid: low", low), _vector("Cuboid: high", high)
+        name = type(self).__name__
+        self.low, self.high = _vector(f"{name}: low", low), _vector(f"{name}: high", high)
         self.part, self.dim = part, len(self.low)
         if len(self.high) != self.dim:
-            raise ValueError(f"Cuboid: corners of {self.dim} and {len(self.high)} coordinates.")
+            raise ValueError(f"{name}: corners of {self.dim} and {len(self.high)} coordinates.")
         known = not isinstance(self.high - self.low, jax.core.Tracer)
         size = _known(self.high) - _known(self.low) if known else np.ones(self.dim)
         if not np.all(size > 0):
-            raise ShapeError(f"Cuboid: empty: it must run from low to high; found {low} and {high}.")
+            raise ShapeError(f"{name}: empty: it must run from low to high; found {low} and {high}.")
         self.exact = float(np.prod(size))
 
     def __repr__(self) -> str:
-        return f"Cuboid({_short(self.low)}, {_short(self.high)})"
+        return f"{type(self).__name__}({_short(self.low)}, {_short(self.high)})"
 
     def distance(self, points: Coords) -> Any:
         xp = space(points, self.low, self.high)
@@ -187,7 +194,12 @@ class Cuboid(Primitive):
         return Patch(at, name)
 
 
-Rectangle = Cuboid
+class Rectangle(Cuboid):
+    """A cuboid in the plane."""
+
+    def __init__(self, low: Vector, high: Vector, part: str | None = None):
+        super().__init__(low, high, part)
+        _in_the_plane(self, "low", "Cuboid")
 
 
 class HalfSpace(Primitive):
@@ -428,6 +440,14 @@ def _vector(name: str, x: Any) -> Any:
     return vector
 
 
+def _in_the_plane(shape: Primitive, name: str, otherwise: str) -> None:
+    if shape.dim != 2:
+        raise ValueError(
+            f"{type(shape).__name__}: `{name}` must be two numbers; found {shape.dim}: "
+            f"in {shape.dim} dimensions write {otherwise}."
+        )
+
+
 def _plain(x: Vector) -> Any:
     """NumPy's, where the numbers are known."""
     return x if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
@@ -438,7 +458,9 @@ def _known(x: Vector) -> Any:
     return np.ones(np.shape(x)) if isinstance(x, jax.core.Tracer) else np.asarray(x, float)
 
 
-def _positive(name: str, x: Vector) -> None:
+def _positive(name: str, x: Vector, one: bool = False) -> None:
+    if isinstance(x, str) or (one and np.shape(x) != ()):
+        raise TypeError(f"{name} must be a number; found {found(x)}.")
     if not np.all(_known(x) > 0):
         raise ShapeError(f"{name} must be positive; found {_short(x)}.")
 

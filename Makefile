@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: $(PROBLEMS:%=demo/runs/%/evaluation.json) demo/runs/my_heat/evaluation.json ## solve unseen φ of the paper's problems and of one from a file, write a page: under three minutes
+demo: $(PROBLEMS:%=demo/runs/%/evaluation.json) demo/runs/my_heat/evaluation.json ## solve unseen φ of the paper's problems and of one from a file, write a page: 1 min 45 s on two cores, after set-up
 	@$(BIN)/pdecl report demo/runs --kept results --no-studies --out demo/report
 	@echo "Open demo/report/index.html in a browser: errors beside the paper's, pictures, and what is known without a reference."
 	@echo "Your own PDE: copy examples/my_heat.py, change its equation, then $(BIN)/pdecl train FILE.py and pdecl solve."

@@ -51,6 +51,7 @@ _NONLINEAR = f"{_CONDITIONS}::TestNonlinear"
 _BOUNDS = "tests/error/test_bounds.py"
 _INVERSE, _SLOPES = "tests/adaptive/test_slab_inverse.py", "tests/adaptive/test_adaptive_gradients.py"
 _SOLVED, _CELLS = "tests/adaptive/test_solved.py", "tests/adaptive/test_cells.py"
+_MANY = "tests/adaptive/test_many.py"
 _WITHOUT = "tests/reduced/test_fit_without_network.py"
 
 
@@ -67,7 +68,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "adaptive/normal.py": ("tests/adaptive/test_normal.py",),
     "adaptive/separable.py": (_INVERSE,),
     "adaptive/sensitivity.py": (_SLOPES,),
-    "adaptive/traced.py": (_SLOPES,),
+    "adaptive/traced.py": (_SLOPES, _MANY),
+    "adaptive/bands.py": (_MANY, _SLOPES),
+    "adaptive/many.py": (_MANY,),
     "adaptive/answer.py": (_SLOPES, _SOLVED),
     "adaptive/cells/elimination.py": (
         f"{_CELLS}::test_elimination_solves_the_least_squares_of_all_rows",

@@ -50,7 +50,7 @@ def sampled(fields: Fields, unknowns: int) -> Elements:
         at = np.asarray(basis.interpolate(x)).reshape(len(names), -1)
         values |= dict(zip(names, at, strict=True))
     coords = np.asarray(basis.global_coordinates()).reshape(basis.mesh.dim(), -1).T
-    return Elements(coords, np.abs(basis.dx).ravel(), values, unknowns)
+    return Elements(coords, np.abs(basis.dx).ravel(), values, int(unknowns))
 
 
 # --- meshes

@@ -13,8 +13,6 @@ import scipy
 
 _FEW = 240  # unknowns that are eliminated at once
 
-_lapack = scipy.linalg.lapack
-
 
 class Indefinite(Exception):
     """A matrix with a direction in which it is not positive."""
@@ -105,7 +103,7 @@ class Cholesky:
                 there = at[fronts[half].rest]
                 S[np.ix_(there, there)] += left.pop(half)
             at[whole] = -1
-            factor, info = _lapack.dpotrf(S[:k, :k], lower=1, clean=1)
+            factor, info = scipy.linalg.lapack.dpotrf(S[:k, :k], lower=1, clean=1)
             if info:
                 raise Indefinite
             across = _triangular(factor, S[:k, k:])
@@ -123,4 +121,4 @@ class Cholesky:
 
 
 def _triangular(factor: np.ndarray, b: np.ndarray, trans: int = 0) -> np.ndarray:
-    return _lapack.dtrtrs(factor, b, lower=1, trans=trans)[0] if b.size else b
+    return scipy.linalg.lapack.dtrtrs(factor, b, lower=1, trans=trans)[0] if b.size else b

@@ -8,11 +8,11 @@ B-splines of its own size.
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import comb
 from typing import Any
 
 import numpy as np
 import scipy
-from scipy.special import comb
 
 from ..cells.mesh import Mesh
 
@@ -177,7 +177,8 @@ class Hierarchy:
         B_i = Σ_k 2^−p (p + 1 over k) B_{2i − p + k}."""
         p, index = self.p, self._indices(level - 1, old)
         ways = np.indices([p + 2] * self.d).reshape(self.d, -1).T
-        weight = np.prod(comb(p + 1, ways) * 2.0**-p, axis=1)
+        binomial = np.array([comb(p + 1, k) for k in range(p + 2)])
+        weight = np.prod(binomial[ways] * 2.0**-p, axis=1)
         wanted = self._keys(level, 2 * index[:, None] - p + ways)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         row, column = np.nonzero(keys[at] == wanted)

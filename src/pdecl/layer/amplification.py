@@ -8,7 +8,7 @@ u does: nothing tells which of them is the solution. The largest v,
 
 is the root of the largest eigenvalue of M p = λ H p, with H = Σ_j A_jᵀA_j / τ_j² and M the mass matrix:
 found by a few steps of inverse iteration, which cost one factorisation. Where a disturbance of the start
-grows by e⁵, or a wall has no condition, a residual of 2% leaves room for an error of 100%.
+grows by e⁵, or a wall has no condition, a residual of 2% comes out as an error of 100%.
 """
 
 import equinox as eqx
@@ -44,8 +44,8 @@ def room_for_error(
     """The largest ‖v‖/‖u‖ of the head of this file, from below; zero where it cannot be large, or where
     a solve has failed anyway: a batch that has no other is not asked.
 
-    Of a nonlinear system whose functions are held, without energies. `fresh`: on points that were not
-    fitted, on which its relative residuals were `measured`.
+    Of a system whose functions are held, without energies. `fresh`: on points that were not fitted, on
+    which its relative residuals were `measured`.
     """
     worst = jnp.max(jnp.stack([*measured.values()]))
     if system.count("Fit") + system.count("Enforce") <= weights.size:

@@ -99,8 +99,8 @@ class Solution(Shown, eqx.Module):
       over that of the size of its terms, on other points than those: 1e-3 says that the condition
       holds to three digits. An energy has none.
     - `room`: the relative error that these residuals leave room for: the largest change of u within its
-      functions that changes no condition by more than what is left of it. Of nonlinear conditions;
-      zero where it cannot be large, None where it was not asked.
+      functions that changes no condition by more than what is left of it. Zero where that cannot be
+      large, None where it was not asked.
     """
 
     given: Given

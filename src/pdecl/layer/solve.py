@@ -103,9 +103,9 @@ def solve(
     - `initial`: ω to start from, for nonlinear conditions.
     - `throw`: whether a failed solve raises. If not, look at `solution.status`.
     - `residual_limit`: the relative residual above which a condition counts as not held
-      (`Status.NOT_HELD`), unless it has a limit of its own. Residuals of nonlinear conditions that leave
-      room for an error of ten times the limit have a status too (`Status.AMPLIFIED`) and a warning.
-      None: nothing is measured, which saves its time.
+      (`Status.NOT_HELD`), unless it has a limit of its own. Residuals that leave room for an error of
+      ten times the limit have a status too (`Status.AMPLIFIED`) and a warning. None: nothing is
+      measured, which saves its time.
     - `dtype`: `jnp.float32` says that single precision is meant. It costs: the ridge is 1e-5, and
       gradients are good to a digit or two, or wrong where the basis is nearly dependent.
 
@@ -240,8 +240,7 @@ def _solve(given: _Given, phi: Any) -> Outcome:
         weights = constant(found.weights)
         measured = relative_residuals(check, weights)
         code = check_residuals(problem, found.code, measured, limit)
-        # An affine solve is quick to compile; half as much again is too much for it.
-        if not hold or system.is_affine or system.indices("Energy") or not measured:
+        if not hold or system.indices("Energy") or not measured:
             return replace(found, code=code, measured=measured)
         system, check = constant((system, check))
         room = room_for_error(system, check, weights, measured, code, solver.linear)

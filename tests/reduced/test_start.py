@@ -72,3 +72,11 @@ def test_files_from_before_power_and_logarithms(reduced, tmp_path, monkeypatch):
     again = load_compiled(tmp_path / "old.safetensors", problem, network(problem))
     phi = jnp.array([0.6, 0.7, 0.8])
     np.testing.assert_array_equal(again.core.statistics.start(phi, 12), core.statistics.start(phi, 12))
+
+
+@pytest.mark.parametrize("count", [2, 5, 18])
+def test_few_phi_of_many_numbers_have_a_start_too(count):
+    rng = default_rng(4)
+    phis, values = rng.standard_normal((count, 40)), rng.standard_normal((count, 3))
+    start = learned_start(phis, values)
+    np.testing.assert_allclose(jax.vmap(start)(jnp.asarray(phis)), values, rtol=0, atol=1e-6)

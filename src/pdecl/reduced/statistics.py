@@ -17,6 +17,7 @@ _LEADING = 20  # leading components
 _SPREAD = 1e-8  # beside the largest, is that of a component that says something
 _EXPONENTS = (0.5, 1.0)  # of deviations that components are divided by
 _POWERS = (1, 3, 5)  # of distances
+_PER_FEATURE = 3  # training φ at least, of a polynomial's
 _COMPARED = 300  # training φ that these are compared on
 _DEPENDENT = 1e-13  # beside the largest eigenvalue of an interpolation
 
@@ -89,12 +90,10 @@ def learned_start(
     ways = []
     for least, exponent in itertools.product(_floors(seen), _EXPONENTS):
         mean, directions = _coordinates(seen, least, exponent)
+        at = (_counted(seen, least) - mean) @ directions
         for power in powers:
-            at = (_counted(seen, least) - mean) @ directions
-            if 3 * _features(at[:1], power, at[0]).size > len(
-                few
-            ):  # polynomials of too many coordinates
-                continue
+            if power > 3 and _PER_FEATURE * _features(at[:0], power, at[0]).size > len(few):
+                continue  # polynomials of too many coordinates
             error = _interpolation(at[few], answers[few], power)[1]
             ways.append((error, power, least, mean, directions))
     _, power, least, mean, directions = min(ways, key=lambda way: way[0])
@@ -142,7 +141,8 @@ def _coordinates(
     rows = _counted(seen, least)
     mean = rows.mean(axis=0)
     _, spread, directions = np.linalg.svd(rows - mean, full_matrices=False)
-    number = max(1, int(np.sum(spread[:_LEADING] > _SPREAD * max(spread[0], 1e-300))))
+    most = min(_LEADING, len(seen) // _PER_FEATURE - 1)  # linear polynomials have one number more
+    number = max(1, int(np.sum(spread[: max(1, most)] > _SPREAD * max(spread[0], 1e-300))))
     deviations = np.maximum(spread[:number], 1e-300) / np.sqrt(len(seen))
     sizes = deviations[0] * (deviations / deviations[0]) ** exponent
     return mean, directions[:number].T / np.where(spread[0] > 0, sizes, 1.0)

@@ -59,15 +59,16 @@ def test_gradients_go_through_the_rounds(strict, many):
     assert np.isclose(jnp.sum(jax.grad(total)(many) * way), difference, rtol=1e-5)
 
 
-def test_no_step_is_taken_that_changes_less_than_is_uncertain(reduced, strict, many):
+def test_no_step_is_taken_that_changes_less_than_is_uncertain(reduced, strict, fresh):
     """Answers are off by what the functions left out would give; steps far below that are not taken."""
+    begun = replace(strict, statistics=reduced.core.statistics)  # from the warm start, as solvers do
     rules = replace(strict.rules, offset=0.05)
     soon, late = (
-        jax.jit(jax.vmap(replace(strict, rules=r).iterate))(many) for r in (rules, strict.rules)
+        jax.jit(jax.vmap(replace(begun, rules=r).iterate))(fresh) for r in (rules, strict.rules)
     )
     assert soon.converged.all()
     assert (np.asarray(soon.steps) <= np.asarray(late.steps)).all()
-    assert np.mean(soon.steps) < 0.95 * np.mean(late.steps)
+    assert np.mean(soon.steps) < 0.7 * np.mean(late.steps)
     size = lambda weights: np.linalg.norm(weights @ np.asarray(strict.norm).T, axis=1)
     moved = size(np.asarray(soon.weights - late.weights)) / size(np.asarray(late.weights))
     assert np.median(moved) < 0.05 * reduced.error.mean
